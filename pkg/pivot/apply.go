@@ -1,0 +1,178 @@
+package pivot
+
+// Apply is the world after a step that worked, as far as the step alone
+// changes it: a started process holds its lock and answers its peers, it does
+// not serve yet. What time brings is Settle's. The input is not changed.
+func Apply(s State, step Step) State {
+	s = s.Clone()
+	n, m := s.Node(step.Node), s.Member(step.ID)
+	switch step.Kind {
+	case TakeGrant:
+		s.Grant = Grant{Held: Yes}
+	case WriteSpec:
+		for i := range s.Nodes {
+			if s.Nodes[i].Agent == Answers {
+				s.Nodes[i].SpecCurrent = Yes
+			}
+		}
+	case RegisterLearner:
+		s.Members = append(s.Members, Member{ID: freshID(&s, step.Node), Node: step.Node, Slot: step.Slot, Role: Learner, Started: No, Serves: No, AtIndex: No})
+	case StartSeed, StartMember:
+		started(&s, n.Slot(step.Slot), step)
+	case RestartLateMember:
+		sl := n.Slot(step.Slot)
+		sl.LateRestarted, sl.Proc, sl.PeerUp = true, Up, Yes
+		m.Late, m.Serves = No, No
+	case PromoteLearner:
+		m.Role = Voter
+	case ProveHashes:
+		proved(&s)
+	case RouteProxies:
+		routed(&s)
+	case MoveLeader:
+		s.Leader = step.ID
+	case WriteTombstone:
+		s.Tombstones = append(s.Tombstones, Tombstone{ID: step.ID})
+	case FinishTombstone:
+		s.Tombstone(step.ID).Final = true
+	case StopMember:
+		sl := n.Slot(step.Slot)
+		sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Args = Whole, Down, No, true, ""
+		if m != nil {
+			m.Serves, m.AtIndex, m.Late = No, No, No
+		}
+	case RemoveMember:
+		removed(&s, step.ID)
+	case RetireDirectory:
+		*n.Slot(step.Slot) = Slot{Class: Absent, Proc: Down, PeerUp: No}
+	}
+	s.Normalize()
+	return s
+}
+
+// freshID stands for the ID that etcd will make; no member of the list has it.
+func freshID(s *State, node string) MemberID {
+	id := MemberID(0x100)
+	for i := range s.Nodes {
+		if s.Nodes[i].Name == node {
+			id += MemberID(i)
+		}
+	}
+	for s.Member(id) != nil || s.Tombstone(id) != nil {
+		id += 0x100
+	}
+	return id
+}
+
+func started(s *State, sl *Slot, step Step) {
+	if sl.ID == 0 || sl.Class == Absent || sl.Class == Empty {
+		sl.ID = step.ID
+	}
+	sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Reason = Running, Up, Yes, false, ""
+	if sl.Args == "" {
+		sl.Args = "max-learners=8"
+	}
+	if m := s.Member(sl.ID); m != nil {
+		m.Started = Yes
+	}
+}
+
+func proved(s *State) {
+	s.Proof = Proof{}
+	for _, m := range s.Voters() {
+		if m.Serves == Yes {
+			s.Proof.Members = append(s.Proof.Members, m.ID)
+		}
+	}
+}
+
+func routed(s *State) {
+	admitted := No
+	for _, m := range s.Voters() {
+		if m.Slot == MemberSlot && m.Serves == Yes {
+			admitted = Yes
+		}
+	}
+	seed := No
+	if s.SeedMember() != nil {
+		seed = Yes
+	}
+	for i := range s.Nodes {
+		if s.Nodes[i].Agent == Answers {
+			s.Nodes[i].Proxy = Proxy{Members: admitted, Seed: seed}
+		}
+	}
+}
+
+func removed(s *State, id MemberID) {
+	var keep []Member
+	for _, m := range s.Members {
+		if m.ID != id {
+			keep = append(keep, m)
+		}
+	}
+	s.Members = keep
+	if s.Leader == id {
+		s.Leader = 0
+	}
+}
+
+// Settle is what waiting brings where nothing fails: processes that are up
+// serve, learners that serve are in sync, a list without leader elects one.
+// It serves the dry run and the walk.
+func Settle(s State) State {
+	s = s.Clone()
+	for i := range s.Nodes {
+		for _, name := range []SlotName{MemberSlot, SeedSlot} {
+			sl := s.Nodes[i].Slot(name)
+			if s.Nodes[i].Agent != Answers || sl.Class != Running {
+				continue
+			}
+			sl.Proc, sl.PeerUp = Serving, Yes
+			if m := s.Member(sl.ID); m != nil {
+				m.Serves, m.AtIndex, m.Started, m.Late, m.Lag = Yes, Yes, Yes, No, 0
+			}
+		}
+	}
+	if s.ListKnown && s.Leader == 0 {
+		for _, m := range s.Voters() {
+			if m.Serves == Yes {
+				s.Leader = m.ID
+				break
+			}
+		}
+	}
+	return s
+}
+
+// RouteEntry is one line of a planned route: a step, a wait, or where it ends.
+type RouteEntry struct {
+	Decision Decision
+	// Settled: the entry is a wait that is expected to pass by itself.
+	Settled bool
+}
+
+// Route plans ahead from a state, each step assumed to work and each wait to
+// pass, to Done or to the first refusal that somebody must resolve. It is a
+// forecast: each real step looks again first. It ends after max entries.
+func Route(s State, max int) []RouteEntry {
+	var out []RouteEntry
+	for len(out) < max {
+		d := Next(s)
+		if d.Waits() {
+			after := Settle(s)
+			if after.String() == s.String() {
+				return append(out, RouteEntry{Decision: d})
+			}
+			out = append(out, RouteEntry{Decision: d, Settled: true})
+			s = after
+			continue
+		}
+		out = append(out, RouteEntry{Decision: d})
+		if d.Step == nil || d.Step.Kind == Done {
+			return out
+		}
+		s = Apply(s, *d.Step)
+	}
+	return out
+}

@@ -1,0 +1,203 @@
+package pivot
+
+import (
+	"fmt"
+	"sort"
+)
+
+func missing(s *State) []string {
+	var out []string
+	for _, n := range s.Want.Nodes {
+		if s.MemberOn(n, MemberSlot) == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// registerLearners: all learners of a growth are registered before any starts,
+// or their initial-cluster lists disagree (LESSONS "Pivot"); a second one only
+// beside equal arguments (I11), else one at a time.
+func registerLearners(s *State) Decision {
+	left := missing(s)
+	if len(left) == 0 || (len(s.Learners()) > 0 && !sameArgs(s)) {
+		return Decision{}
+	}
+	return doOn(RegisterLearner, left[0], MemberSlot, 0, fmt.Sprintf("%d of %d named nodes have a member", len(s.Want.Nodes)-len(left), len(s.Want.Nodes)))
+}
+
+// sameArgs: what takes part in apply is one known value on every running member.
+func sameArgs(s *State) bool {
+	first := ""
+	for i := range s.Nodes {
+		for _, sl := range []*Slot{&s.Nodes[i].Member, &s.Nodes[i].Seed} {
+			if sl.Class != Running {
+				continue
+			}
+			if sl.Args == "" || (first != "" && sl.Args != first) {
+				return false
+			}
+			first = sl.Args
+		}
+	}
+	return first != ""
+}
+
+// startLearners: each when the one before answers /version on its peer port;
+// several at one moment wait 7 s on each other's half-open ports (LESSONS).
+func startLearners(s *State) Decision {
+	for _, name := range s.Want.Nodes {
+		n, m := s.Node(name), s.MemberOn(name, MemberSlot)
+		if m == nil {
+			continue
+		}
+		switch {
+		case n.Member.Proc == Down && (n.Member.Class == Absent || n.Member.Class == Empty):
+			return doOn(StartMember, name, MemberSlot, m.ID, "registered and not yet started")
+		case n.Member.Class == Running && m.Role == Learner && n.Member.PeerUp != Yes:
+			return refuse(Refusal{Name: "PeerNotUp", Step: StartMember, Node: name, Wait: true, Found: "it does not answer on its peer port yet", Want: "/version there"})
+		}
+	}
+	return Decision{}
+}
+
+// restartLate: a learner whose publish proposal was lost while it received the
+// database opens its client port only after 7 s; restarted as a learner it does
+// at once. As a voter it would block removals for 5 s (LESSONS).
+func restartLate(s *State) Decision {
+	for _, m := range s.Learners() {
+		n := s.Node(m.Node)
+		if n != nil && m.Late == Yes && n.Slot(m.Slot).Proc == Up && !n.Slot(m.Slot).LateRestarted {
+			return doOn(RestartLateMember, m.Node, m.Slot, m.ID, "it holds the leader's index and still refuses clients")
+		}
+	}
+	return Decision{}
+}
+
+func awaitLearners(s *State) Decision {
+	var rs []Refusal
+	for _, m := range s.Learners() {
+		switch {
+		case m.AtIndex != Yes:
+			found := "its index is not known yet"
+			if m.AtIndex == No {
+				found = fmt.Sprintf("it is %d entries behind the leader", m.Lag)
+			}
+			rs = append(rs, Refusal{Name: "NotInSync", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: found, Want: "within 1000 entries"})
+		case m.Serves != Yes:
+			rs = append(rs, Refusal{Name: "NotServing", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: "it does not serve clients yet", Want: "its client port answers"})
+		}
+	}
+	return Decision{Refusals: rs}
+}
+
+// lastLearner is the member on the seed's own node, promoted last: two voters
+// on one machine are the danger, so that state is kept to one call and a move.
+func lastLearner(s *State) *Member {
+	seed := s.SeedMember()
+	if seed == nil || len(s.Want.Nodes) < 2 {
+		return nil
+	}
+	return s.MemberOn(seed.Node, MemberSlot)
+}
+
+func promoteLearners(s *State) Decision {
+	last := lastLearner(s)
+	for _, m := range s.Learners() {
+		if last != nil && m.ID == last.ID {
+			continue
+		}
+		return doOn(PromoteLearner, m.Node, m.Slot, m.ID, fmt.Sprintf("in sync (%d entries behind) and serving", m.Lag))
+	}
+	if len(missing(s)) > 0 && len(s.Learners()) > 0 {
+		// one at a time (I11), and the only learner is the one that goes last
+		return refuse(Refusal{Name: "ArgsDiffer", Step: RegisterLearner, Cites: "I11", Found: "running members disagree in --max-learners or hide it, so learners join one at a time, and the one on the seed's node is promoted last",
+			Want: "equal --max-learners on every running member"})
+	}
+	return Decision{}
+}
+
+// toProve is whom a proof must cover before the seed may go: it (unless it is
+// stopped on its way out, proved before) and every voter but its node's own
+// member, which is proved after the removal.
+func toProve(s *State) []MemberID {
+	last, seed := lastLearner(s), s.SeedMember()
+	var ids []MemberID
+	for _, m := range s.Voters() {
+		if last != nil && m.ID == last.ID || seed != nil && m.ID == seed.ID && seedStopped(s, seed) {
+			continue
+		}
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// seedStopped: our own StopMember parked it; a seed that merely does not answer is not stopped (I4).
+func seedStopped(s *State, seed *Member) bool {
+	n := s.Node(seed.Node)
+	return n != nil && n.Seed.Parked && n.Seed.Proc == Down
+}
+
+func proveBeforeLeaving(s *State) Decision {
+	seed := s.SeedMember()
+	switch {
+	case seed == nil:
+		return Decision{}
+	case seed.Serves != Yes && !seedStopped(s, seed):
+		return refuse(Refusal{Name: "NotServing", Step: ProveHashes, Node: seed.Node, Wait: true, Cites: "I4",
+			Found: "the seed does not answer", Want: "it serves again, so that members are proved against it"})
+	case s.Proof.Differ == "" && s.Proof.Has(toProve(s)...):
+		return Decision{}
+	}
+	return proveStep(s, "before anybody is routed away from the seed")
+}
+
+func proveStep(s *State, why string) Decision {
+	if s.Proof.Differ != "" {
+		return refuse(Refusal{Name: "HashesDiffer", Step: ProveHashes, Cites: "I1", Found: s.Proof.Differ, Want: "equal HashKV at one revision; nothing is removed"})
+	}
+	return do(ProveHashes, why)
+}
+
+func routeMembers(s *State) Decision {
+	if s.SeedMember() == nil {
+		return Decision{}
+	}
+	for _, name := range s.Want.Nodes {
+		if n := s.Node(name); n.Proxy.Members != Yes {
+			return do(RouteProxies, fmt.Sprintf("the proxy of %s is not proven on a managed member; the seed drains", name))
+		}
+	}
+	return Decision{}
+}
+
+func promoteLast(s *State) Decision {
+	if m := lastLearner(s); m != nil && m.Role == Learner {
+		return doOn(PromoteLearner, m.Node, m.Slot, m.ID, "the member on the seed's own node, last")
+	}
+	return Decision{}
+}
+
+// moveLeader: to the seed node's own member, else to the one that lags least.
+func moveLeader(s *State) Decision {
+	seed := s.SeedMember()
+	if seed == nil || s.Leader != seed.ID {
+		return Decision{}
+	}
+	var fit []Member
+	for _, m := range s.Voters() {
+		if m.ID != seed.ID && m.Serves == Yes && m.AtIndex == Yes {
+			fit = append(fit, m)
+		}
+	}
+	if len(fit) == 0 {
+		return refuse(Refusal{Name: "NoTarget", Step: MoveLeader, Wait: true, Cites: "I7", Found: "no member serves at the leader's index", Want: "one"})
+	}
+	sort.SliceStable(fit, func(i, j int) bool {
+		if own := fit[i].Node == seed.Node; own != (fit[j].Node == seed.Node) {
+			return own
+		}
+		return fit[i].Lag < fit[j].Lag
+	})
+	return doOn(MoveLeader, fit[0].Node, fit[0].Slot, fit[0].ID, "the seed leads and is about to go")
+}

@@ -1,0 +1,287 @@
+package pivot
+
+import (
+	"fmt"
+	"strings"
+)
+
+// rule looks at one concern. It answers with a step, refusals, or the zero
+// Decision: nothing to say, ask the next rule.
+type rule func(*State) Decision
+
+func (d Decision) silent() bool { return d.Step == nil && len(d.Refusals) == 0 }
+
+// memberRules decide towards managed members, in this order: what is whole
+// starts, what cannot be known is refused, what is half done is finished, then
+// growth, then the way out of the seed (doc.go, "Order of a pivot").
+var memberRules = []rule{
+	foreignMembers, startWhole, silentNodes, knownDirectories, knownList,
+	finishTombstones, directories, registerLearners, startLearners, restartLate,
+	awaitLearners, promoteLearners, proveBeforeLeaving, routeMembers, promoteLast,
+	moveLeader, leaveSeed, stopRemoved, proveBeforeRetiring, routeWithoutSeed,
+	retireSeed, awaitVoters,
+}
+
+// seedRules keep the one seed that init made.
+var seedRules = []rule{membersBesideSeed, startWhole, silentNodes, knownDirectories, seedDirectory, awaitSeed}
+
+// Next decides the one next step from the state, or refuses by name. It never
+// fails and never has an effect; the step still passes every guard (Check).
+func Next(s State) Decision {
+	d := decide(&s)
+	if d.Step == nil || d.Step.Kind == Done {
+		return d
+	}
+	if r := Check(s, *d.Step); r != nil {
+		return refuse(*r)
+	}
+	if d2 := mayAct(&s, *d.Step); !d2.silent() {
+		return d2
+	}
+	return d
+}
+
+func decide(s *State) Decision {
+	switch s.Want.Target {
+	case TargetMembers:
+		return firstOf(s, memberRules, "every named node has a voter that serves, no seed is left")
+	case TargetSeed:
+		return firstOf(s, seedRules, "the seed serves; `bootstrap pivot` makes managed members of it")
+	}
+	return refuse(Refusal{Name: "NoSpec", Step: WriteSpec, Cites: "I10", Found: "no agent answered with a spec",
+		Want: "run `bootstrap init` on the first node, or bring an agent back"})
+}
+
+func firstOf(s *State, rules []rule, done string) Decision {
+	for _, r := range rules {
+		if d := r(s); !d.silent() {
+			return d
+		}
+	}
+	return do(Done, done)
+}
+
+// mayAct asks for the grant and the spec before any other step.
+func mayAct(s *State, step Step) Decision {
+	if s.Grant.Held != Yes {
+		if s.Grant.By != "" {
+			return refuse(Refusal{Name: "GrantHeld", Step: TakeGrant, Wait: true, Found: "another driver holds the grant: " + s.Grant.By,
+				Want: "it ends, or its grant runs out"})
+		}
+		if r := majoritiesAnswer(s); r != nil {
+			return refuse(*r)
+		}
+		return do(TakeGrant, "before "+step.String())
+	}
+	for _, n := range s.Nodes {
+		if n.Agent == Answers && n.SpecCurrent != Yes && s.Want.Has(n.Name) {
+			return do(WriteSpec, fmt.Sprintf("%s does not store the wanted spec yet", n.Name))
+		}
+	}
+	return Decision{}
+}
+
+func majoritiesAnswer(s *State) *Refusal {
+	answered := map[string]bool{}
+	var silent, voters []string
+	for _, n := range s.Nodes {
+		if n.Agent == Answers {
+			answered[n.Name] = true
+		} else {
+			silent = append(silent, n.Name)
+		}
+	}
+	for _, m := range s.Voters() {
+		voters = append(voters, m.Node)
+	}
+	if len(voters) == 0 {
+		voters = s.Want.Nodes
+	}
+	if JointMajority(answered, voters, s.Want.Nodes) {
+		return nil
+	}
+	return &Refusal{Name: "NoMajority", Step: TakeGrant, Cites: "I4", Found: "silent: " + strings.Join(silent, ", "),
+		Want: "the agents of a majority of the voters and of a majority of the desired nodes"}
+}
+
+// foreignMembers: members are IDs; what is not understood is refused, never
+// removed (etcd-operator#1366). Only an unstarted learner that a person named goes.
+func foreignMembers(s *State) Decision {
+	for _, m := range s.Members {
+		switch {
+		case m.Node == "" && m.Role == Learner && m.Started != Yes && forgotten(s, m.ID):
+			return doOn(RemoveMember, "", "", m.ID, fmt.Sprintf("learner %s %s never started and a person declared it gone", m.ID, m.URL))
+		case m.Node == "":
+			return refuse(foreign(m))
+		case m.Slot == MemberSlot && !s.Want.Has(m.Node):
+			return refuse(Refusal{Name: "MemberNotNamed", Step: RemoveMember, Node: m.Node, Cites: "I4",
+				Found: fmt.Sprintf("%s %s on %s, which the spec does not name", m.Role, m.ID, m.Node), Want: "name the node, or remove the member by ID"})
+		}
+	}
+	return Decision{}
+}
+
+func forgotten(s *State, id MemberID) bool {
+	for _, f := range s.Want.Forget {
+		if f == id {
+			return true
+		}
+	}
+	return false
+}
+
+func foreign(m Member) Refusal {
+	r := Refusal{Name: "ForeignMember", Step: RemoveMember, Cites: "I4",
+		Found: fmt.Sprintf("%s %s %s is on no node the spec names", m.Role, m.ID, m.URL), Want: "name its node in the spec, or remove it by ID"}
+	if m.Started != Yes {
+		r.Found = fmt.Sprintf("%s %s %s never started, and its address is no named node's", m.Role, m.ID, m.URL)
+		if m.Role == Learner {
+			r.Want = "when it will never come: --forget-learner " + m.ID.String()
+		}
+	}
+	return r
+}
+
+// startWhole: a whole directory of this cluster just starts (I9), whoever else is silent.
+func startWhole(s *State) Decision {
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Agent != Answers {
+			continue
+		}
+		if startable(s, &n.Member) {
+			return doOn(StartMember, n.Name, MemberSlot, n.Member.ID, "its directory is whole, its process is down")
+		}
+		if startable(s, &n.Seed) && !leaving(s, n) {
+			return doOn(StartSeed, n.Name, SeedSlot, n.Seed.ID, "its directory is whole, its process is down")
+		}
+	}
+	return Decision{}
+}
+
+func startable(s *State, sl *Slot) bool {
+	if sl.Class != Whole || sl.Proc != Down || sl.ID == 0 {
+		return false
+	}
+	if t := s.Tombstone(sl.ID); t != nil && t.Final {
+		return false
+	}
+	return !s.ListKnown || s.Member(sl.ID) != nil
+}
+
+// leaving: a seed parked on its way out stays down while the others carry the
+// list without it; where they do not, it is a voter like any other and starts.
+func leaving(s *State, n *Node) bool {
+	if !n.Seed.Parked || s.Want.Target != TargetMembers {
+		return false
+	}
+	if s.ListKnown {
+		have, need, _ := s.quorumWith(map[MemberID]bool{n.Seed.ID: true}, nil, nil)
+		return have >= need
+	}
+	for _, o := range s.Nodes { // the others may still elect by themselves
+		if o.Agent != Answers || o.Member.Class != Running {
+			return false
+		}
+	}
+	return true
+}
+
+func silentNodes(s *State) Decision {
+	var rs []Refusal
+	for _, n := range s.Nodes {
+		if n.Agent == Answers {
+			continue
+		}
+		why := "its agent does not answer"
+		if n.Why != "" {
+			why += ": " + n.Why
+		}
+		rs = append(rs, Refusal{Name: "NodeSilent", Step: WriteSpec, Node: n.Name, Cites: "I4", Found: why,
+			Want: "start its agent, or check the network to its agent port"})
+	}
+	return Decision{Refusals: rs}
+}
+
+func knownDirectories(s *State) Decision {
+	var rs []Refusal
+	for _, n := range s.Nodes {
+		for _, name := range []SlotName{MemberSlot, SeedSlot} {
+			if sl := n.Slot(name); sl.Class == ClassUnknown || sl.Proc == ProcUnknown {
+				rs = append(rs, Refusal{Name: "DirectoryUnknown", Step: StartMember, Node: n.Name, Cites: "I10",
+					Found: fmt.Sprintf("the %s slot cannot be read: %s", name, sl.Reason), Want: "make it readable"})
+			}
+		}
+	}
+	return Decision{Refusals: rs}
+}
+
+func knownList(s *State) Decision {
+	if !s.ListKnown || s.Leader == 0 || len(s.Voters()) == 0 {
+		return refuse(Refusal{Name: "NoLeader", Step: RegisterLearner, Wait: true, Cites: "I4",
+			Found: "no member serves with a leader", Want: "an election among the members that run"})
+	}
+	if q, words := s.quorum(); q != QuorumHeld {
+		return refuse(Refusal{Name: "Quorum" + q.String(), Step: RegisterLearner, Wait: true, Cites: "I2",
+			Found: words, Want: fmt.Sprintf("%d of %d voters serving", Majority(len(s.Voters())), len(s.Voters()))})
+	}
+	return Decision{}
+}
+
+// finishTombstones: a removal read in the list is final (I8).
+func finishTombstones(s *State) Decision {
+	for _, t := range s.Tombstones {
+		if !t.Final && s.Member(t.ID) == nil {
+			return doOn(FinishTombstone, "", "", t.ID, "the list no longer names it")
+		}
+	}
+	return Decision{}
+}
+
+// directories: what stands in a learner's way is retired, what is not understood refused.
+func directories(s *State) Decision {
+	for _, name := range s.Want.Nodes {
+		n := s.Node(name)
+		if n == nil {
+			continue
+		}
+		m, sl := s.MemberOn(name, MemberSlot), &n.Member
+		switch {
+		case sl.Class == Foreign:
+			return refuse(Refusal{Name: "ForeignDirectory", Step: StartMember, Node: name, Cites: "I3",
+				Found: sl.Reason, Want: "move it away by hand; nothing of it was touched"})
+		case sl.Class == Running && (m == nil || sl.ID != m.ID):
+			return refuse(Refusal{Name: "UnknownProcess", Step: RegisterLearner, Node: name, Wait: true, Cites: "I1",
+				Found: fmt.Sprintf("a process of member %s runs there, which the list does not name", sl.ID), Want: "it ends by itself once it learns of its removal"})
+		case stale(s, m, sl):
+			return doOn(RetireDirectory, name, MemberSlot, sl.ID, fmt.Sprintf("its directory is %s and no member of the list: %s", sl.Class, orWord(sl.Reason, "kept in the attic")))
+		case m != nil && m.Started == Yes && (sl.Class == Absent || sl.Class == Empty):
+			if m.Role == Learner {
+				return doOn(RemoveMember, name, MemberSlot, m.ID, "a learner that lost its directory is removed and added anew")
+			}
+			return refuse(Refusal{Name: "LostDirectory", Step: StartMember, Node: name, Cites: "I9",
+				Found: fmt.Sprintf("voter %s has no directory any more", m.ID), Want: "replace the member"})
+		case m != nil && m.Role == Voter && sl.Class == Part:
+			return refuse(Refusal{Name: "PartDirectory", Step: StartMember, Node: name, Cites: "I3", Found: sl.Reason, Want: "replace the member"})
+		}
+	}
+	return Decision{}
+}
+
+// stale: a directory of ours that no member of the list owns, its process down.
+func stale(s *State, m *Member, sl *Slot) bool {
+	switch sl.Class {
+	case Part, Older:
+		return m == nil || m.Role == Learner
+	case Whole:
+		return s.Member(sl.ID) == nil
+	}
+	return false
+}
+
+func orWord(s, or string) string {
+	if s == "" {
+		return or
+	}
+	return s
+}
