@@ -162,6 +162,10 @@ type Targets struct {
 	Epoch     uint64        `json:"epoch"`
 	ClusterID ID            `json:"clusterID"`
 	Targets   []ProxyTarget `json:"targets"`
+	// ConfirmedBoot is the kernel's boot ID (proxy.BootID) under which the agent
+	// confirmed the epoch; the proxy prefers a local target only once it is this
+	// boot's, or 10 s after its own start (DESIGN "Proxy targets").
+	ConfirmedBoot string `json:"confirmedBoot,omitempty"`
 }
 
 // TargetsRequest sets a node's proxy targets.
@@ -332,6 +336,10 @@ type EtcdStatus struct {
 	Members       []Member `json:"members,omitempty"`
 	Linearizable  bool     `json:"linearizable,omitempty"`
 	CompactedHint int64    `json:"compactRevision,omitempty"`
+	// SnapshotReceived: this process received a database snapshot from a peer in
+	// this life (etcd_network_snapshot_receive_success), and none is being applied.
+	// Read from the metrics port, where the client port is still shut.
+	SnapshotReceived bool `json:"snapshotReceived,omitempty"`
 }
 
 // SlotStatus is one slot of a node.
