@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"reflect"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/durable"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
+)
+
+// gateCopy is the copy of a slot's gate file in the agent's state: the start
+// gate takes the stricter of the two (DESIGN "Lock and gate").
+func gateCopy(id wire.Identity, slot wire.Slot) string {
+	return id.State("gate-" + string(slot) + ".json")
+}
+
+// gateOf is the gate that follows from a record. Caller holds s.mu.
+func (s *store) gateOf(slot wire.Slot, r slotRecord) wire.GateFile {
+	g := wire.GateFile{V: wire.V, Epoch: s.epoch, Parked: r.Parked, Assigned: r.Assigned, ClusterID: r.ClusterID, Recorded: r.Recorded}
+	for _, t := range s.tombs {
+		if t.Node == s.id.Node.Name && t.Slot == slot {
+			g.Tombstones = append(g.Tombstones, t)
+		}
+	}
+	return g
+}
+
+// stricter allows only what both old and next allow; identity is next's, since
+// two cannot be held at once and a change of it comes parked or stopped.
+func stricter(old, next wire.GateFile) wire.GateFile {
+	g := next
+	if g.Parked == "" {
+		g.Parked = old.Parked
+	}
+	if old.Recorded && !next.Recorded {
+		g.Recorded, g.Assigned, g.ClusterID = true, old.Assigned, old.ClusterID
+	}
+	return g
+}
+
+// writeGate writes both files where they differ from g. Caller holds s.mu.
+func (s *store) writeGate(slot wire.Slot, g wire.GateFile) error {
+	for _, path := range []string{s.id.SlotGate(slot), gateCopy(s.id, slot)} {
+		var have wire.GateFile
+		if err := durable.ReadJSON(path, wire.V, &have); err == nil && reflect.DeepEqual(have, g) {
+			continue
+		}
+		if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := durable.WriteJSON(path, g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeGates brings every slot's gate up to the records. Caller holds s.mu.
+func (s *store) writeGates() error {
+	for _, slot := range bothSlots {
+		if err := s.writeGate(slot, s.gateOf(slot, s.slots.Slots[slot])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reconcileGates is run at open. Where a gate file says parked and the record
+// does not, a write was cut short: the strict word stands, and the next driver
+// that wants the slot starts it again. Everything else follows the records.
+func (s *store) reconcileGates() error {
+	for _, slot := range bothSlots {
+		r := s.slots.Slots[slot]
+		for _, path := range []string{s.id.SlotGate(slot), gateCopy(s.id, slot)} {
+			var g wire.GateFile
+			err := durable.ReadJSON(path, wire.V, &g)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			if err == nil && g.Parked != "" && r.Parked == "" {
+				r.Parked, r.Wanted = g.Parked, false
+			}
+		}
+		if r.Parked != s.slots.Slots[slot].Parked {
+			if err := s.setSlot(slot, r); err != nil {
+				return err
+			}
+		}
+	}
+	return s.writeGates()
+}
