@@ -89,6 +89,8 @@ type View struct {
 	Leader  wire.ID
 	// State is what the brain is asked with (for the stored spec, or the wanted one in Run).
 	State pivot.State
+
+	wanted *wire.Spec
 }
 
 // Result of a run.

@@ -1,0 +1,456 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
+)
+
+// inSyncEntries is I7's bound on top of etcd's own 90 %.
+const inSyncEntries = 1000
+
+// Look asks every known agent once, in parallel, each under its own deadline,
+// and puts the answers together. Nodes that a spec names and nobody asked yet
+// are asked in a second round. It never fails for a silent node; the error is
+// the context's.
+func (d *Driver) Look(ctx context.Context) (*View, error) { return d.look(ctx, nil, nil) }
+
+func (d *Driver) look(ctx context.Context, want *wire.Spec, forget []wire.ID) (*View, error) {
+	refs := d.known(want)
+	got := d.ask(ctx, refs)
+	if more := unasked(got, refs); len(more) > 0 {
+		for name, nv := range d.ask(ctx, more) {
+			got[name] = nv
+		}
+		d.learn(more)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	v := &View{At: time.Now()}
+	for _, nv := range got {
+		v.Nodes = append(v.Nodes, nv)
+		if nv.Obs == nil {
+			continue
+		}
+		if sp := nv.Obs.Spec; sp != nil && (v.Spec == nil || sp.Newer(*v.Spec)) {
+			v.Spec = sp
+		}
+		if nv.Obs.Epoch.Number > v.Epoch.Number || nv.Obs.Epoch.Number == v.Epoch.Number && v.Epoch.ClusterID == 0 {
+			v.Epoch = nv.Obs.Epoch
+		}
+	}
+	v.order(want)
+	v.readList()
+	d.fill(v, want, forget)
+	return v, nil
+}
+
+// ask observes refs in parallel.
+func (d *Driver) ask(ctx context.Context, refs []wire.NodeRef) map[string]NodeView {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string]NodeView{}
+	for _, ref := range refs {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, ObserveTimeout)
+			defer cancel()
+			obs, err := d.client.Observe(ctx, ref.Address)
+			if err == nil && ref.Name != "" && obs.Identity.Node.Name != ref.Name {
+				err = fmt.Errorf("the agent at %s is %s's, expected %s", ref.Address, obs.Identity.Node.Name, ref.Name)
+				obs = nil
+			}
+			name := ref.Name
+			if obs != nil {
+				ref = obs.Identity.Node // the node's own word on its addresses
+				name = ref.Name
+			}
+			if name == "" {
+				name, ref.Name = ref.Address, ref.Address
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[name] = NodeView{Ref: ref, Obs: obs, Err: err}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// known are the nodes to ask: the configured, the learnt, the wanted.
+func (d *Driver) known(want *wire.Spec) []wire.NodeRef {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	refs := append([]wire.NodeRef(nil), d.nodes...)
+	if want != nil {
+		refs = append(refs, want.Nodes...)
+	}
+	return unique(refs)
+}
+
+func (d *Driver) learn(refs []wire.NodeRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.nodes = unique(append(d.nodes, refs...))
+}
+
+func unique(refs []wire.NodeRef) []wire.NodeRef {
+	var out []wire.NodeRef
+	seen := map[string]bool{}
+	for _, r := range refs {
+		if !seen[r.Address] {
+			seen[r.Address] = true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// unasked are nodes that an answering agent's spec names and refs does not.
+func unasked(got map[string]NodeView, refs []wire.NodeRef) []wire.NodeRef {
+	asked := map[string]bool{}
+	for _, r := range refs {
+		asked[r.Address] = true
+	}
+	var more []wire.NodeRef
+	for _, nv := range got {
+		if nv.Obs == nil || nv.Obs.Spec == nil {
+			continue
+		}
+		for _, n := range nv.Obs.Spec.Nodes {
+			if !asked[n.Address] {
+				asked[n.Address] = true
+				more = append(more, n)
+			}
+		}
+	}
+	return more
+}
+
+// order sorts nodes: the spec's order, then others by name.
+func (v *View) order(want *wire.Spec) {
+	if want == nil {
+		want = v.Spec
+	}
+	rank := map[string]int{}
+	if want != nil {
+		for i, n := range want.Nodes {
+			rank[n.Name] = i + 1
+		}
+	}
+	sort.Slice(v.Nodes, func(i, j int) bool {
+		a, b := rank[v.Nodes[i].Ref.Name], rank[v.Nodes[j].Ref.Name]
+		if a != b && a != 0 && b != 0 {
+			return a < b
+		}
+		if (a == 0) != (b == 0) {
+			return a != 0
+		}
+		return v.Nodes[i].Ref.Name < v.Nodes[j].Ref.Name
+	})
+}
+
+// Node finds a node by name.
+func (v *View) Node(name string) *NodeView {
+	for i := range v.Nodes {
+		if v.Nodes[i].Ref.Name == name {
+			return &v.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// SlotOfMember finds where a member runs or lies.
+func (v *View) SlotOfMember(id wire.ID) (*NodeView, *wire.SlotStatus) {
+	for i := range v.Nodes {
+		if v.Nodes[i].Obs == nil {
+			continue
+		}
+		for j := range v.Nodes[i].Obs.Slots {
+			if sl := &v.Nodes[i].Obs.Slots[j]; sl.MemberID == id && id != 0 {
+				return &v.Nodes[i], sl
+			}
+		}
+	}
+	return nil, nil
+}
+
+// readList takes the leader of the highest term, and the list that the leader
+// itself serves, read linearizably; a served list of anybody else decides nothing (I7).
+func (v *View) readList() {
+	var term uint64
+	for _, nv := range v.Nodes {
+		for _, sl := range nv.slots() {
+			if e := sl.Etcd; e != nil && e.Leader != 0 && e.Term > term {
+				term, v.Leader = e.Term, e.Leader
+			}
+		}
+	}
+	if _, sl := v.SlotOfMember(v.Leader); sl != nil && sl.Etcd != nil && sl.Etcd.Linearizable {
+		v.Members = sl.Etcd.Members
+	}
+}
+
+func (nv *NodeView) slots() []wire.SlotStatus {
+	if nv.Obs == nil {
+		return nil
+	}
+	return nv.Obs.Slots
+}
+
+// place maps a member to the node and slot whose peer URL it carries, or
+// whose process or directory has its ID. Members are IDs; URLs only find the place.
+func (v *View) place(m wire.Member, ports wire.Ports) (node string, slot wire.Slot) {
+	if nv, sl := v.SlotOfMember(m.ID); nv != nil {
+		return nv.Ref.Name, sl.Slot
+	}
+	for _, raw := range m.PeerURLs {
+		u, err := url.Parse(raw)
+		if err != nil {
+			continue
+		}
+		host, port := u.Hostname(), u.Port()
+		for _, nv := range v.Nodes {
+			for _, a := range append([]string{nv.Ref.Address}, nv.Ref.MoreAddresses...) {
+				if !sameIP(a, host) {
+					continue
+				}
+				switch port {
+				case strconv.Itoa(ports.Peer):
+					return nv.Ref.Name, wire.SlotMember
+				case strconv.Itoa(ports.SeedPeer):
+					return nv.Ref.Name, wire.SlotSeed
+				}
+			}
+		}
+	}
+	return "", ""
+}
+
+func sameIP(a, b string) bool {
+	x, y := net.ParseIP(a), net.ParseIP(b)
+	if x == nil || y == nil {
+		return a == b
+	}
+	return x.Equal(y)
+}
+
+// fill makes the brain's state of a look. want nil: the stored spec.
+func (d *Driver) fill(v *View, want *wire.Spec, forget []wire.ID) {
+	if want == nil {
+		want = v.Spec
+	}
+	s := pivot.State{}
+	if want != nil {
+		s.Want.Target = pivot.TargetMembers
+		if want.Target == wire.TargetSeed {
+			s.Want.Target = pivot.TargetSeed
+		}
+		for _, n := range want.Nodes {
+			s.Want.Nodes = append(s.Want.Nodes, n.Name)
+		}
+	}
+	for _, id := range forget {
+		s.Want.Forget = append(s.Want.Forget, pivot.MemberID(id))
+	}
+	s.Leader = pivot.MemberID(v.Leader)
+	s.ListKnown = v.Members != nil
+	d.fillMembers(v, &s)
+	s.Tombstones = tombstones(v)
+	s.Grant = d.grantState(v, want)
+	targets := d.targets(v, want)
+	for i := range v.Nodes {
+		s.Nodes = append(s.Nodes, d.fillNode(v, &v.Nodes[i], want, targets))
+	}
+	s.Proof = d.proofFor(v)
+	s.Normalize()
+	v.State = s
+}
+
+func (d *Driver) fillNode(v *View, nv *NodeView, want *wire.Spec, targets []wire.ProxyTarget) pivot.Node {
+	n := pivot.Node{Name: nv.Ref.Name, Agent: pivot.Answers}
+	if nv.Obs == nil {
+		n.Agent = pivot.Silent
+		if nv.Err != nil {
+			n.Why = nv.Err.Error()
+		}
+		return n
+	}
+	n.SpecCurrent = tri(want != nil && nv.Obs.Spec != nil && sameSpec(*nv.Obs.Spec, *want))
+	for _, sl := range nv.Obs.Slots {
+		*n.Slot(pivot.SlotName(sl.Slot)) = fillSlot(v, sl)
+	}
+	n.Proxy = fillProxy(nv.Obs.Proxy, targets)
+	return n
+}
+
+var classes = map[wire.Class]pivot.Class{
+	wire.ClassAbsent: pivot.Absent, wire.ClassEmpty: pivot.Empty, wire.ClassRunning: pivot.Running,
+	wire.ClassWhole: pivot.Whole, wire.ClassPart: pivot.Part, wire.ClassForeign: pivot.Foreign,
+}
+
+var procs = map[wire.ProcState]pivot.Proc{wire.ProcDown: pivot.Down, wire.ProcUp: pivot.Up, wire.ProcServing: pivot.Serving}
+
+func fillSlot(v *View, sl wire.SlotStatus) pivot.Slot {
+	out := pivot.Slot{Class: classes[sl.Class], Reason: sl.Reason, ID: pivot.MemberID(sl.MemberID), Proc: procs[sl.Process.State],
+		PeerUp: tri(sl.Process.PeerUp), Parked: sl.Parked, LateRestarted: sl.LateRestarts > 0, Args: applyArgs(sl.Process.Args)}
+	if sl.Class == wire.ClassRunning && out.ID == 0 {
+		out.ID = pivot.MemberID(sl.Assigned) // running, and not far enough to say its ID
+	}
+	if sl.Class == wire.ClassWhole && v.Epoch.ClusterID != 0 && sl.ClusterID != v.Epoch.ClusterID {
+		out.Class = pivot.Foreign
+		out.Reason = fmt.Sprintf("a directory of cluster %s, member %s; this cluster is %s", sl.ClusterID, sl.MemberID, v.Epoch.ClusterID)
+	}
+	return out
+}
+
+func fillProxy(p *wire.ProxyStatus, want []wire.ProxyTarget) pivot.Proxy {
+	if p == nil {
+		return pivot.Proxy{}
+	}
+	out := pivot.Proxy{Members: pivot.No, Seed: pivot.No}
+	have, admitted := map[string]bool{}, false
+	for _, t := range p.Targets {
+		have[targetKey(t.ProxyTarget)] = true
+		if t.Slot == wire.SlotSeed {
+			out.Seed = pivot.Yes
+		} else if t.Mode == wire.Serve && t.Admitted {
+			admitted = true
+		}
+	}
+	same := len(have) == len(want)
+	for _, t := range want {
+		same = same && have[targetKey(t)]
+	}
+	out.Members = tri(same && admitted)
+	return out
+}
+
+func targetKey(t wire.ProxyTarget) string {
+	return fmt.Sprintf("%s %s %s %s", t.Address, t.Slot, t.MemberID, t.Mode)
+}
+
+func (d *Driver) fillMembers(v *View, s *pivot.State) {
+	var leaderIndex uint64
+	if _, sl := v.SlotOfMember(v.Leader); sl != nil && sl.Etcd != nil {
+		leaderIndex = sl.Etcd.Index
+	}
+	for _, m := range v.Members {
+		node, slot := v.place(m, d.ports)
+		pm := pivot.Member{ID: pivot.MemberID(m.ID), Node: node, Slot: pivot.SlotName(slot), Role: pivot.Voter, Started: tri(m.Name != "")}
+		if len(m.PeerURLs) > 0 {
+			pm.URL = m.PeerURLs[0]
+		}
+		if m.Learner {
+			pm.Role = pivot.Learner
+		}
+		if nv := v.Node(node); nv != nil && nv.Obs != nil {
+			d.fillProgress(&pm, nv.Obs.SlotOf(slot), leaderIndex)
+		}
+		s.Members = append(s.Members, pm)
+	}
+	d.mu.Lock()
+	d.leaderIndex = leaderIndex
+	d.mu.Unlock()
+}
+
+// fillProgress judges one member against the leader of the same look.
+func (d *Driver) fillProgress(pm *pivot.Member, sl *wire.SlotStatus, leaderIndex uint64) {
+	if sl == nil {
+		return
+	}
+	pm.Serves = tri(sl.Process.State == wire.ProcServing && sl.Etcd != nil && sl.Etcd.From == "status" && sl.Etcd.Leader != 0)
+	if sl.Process.State == wire.ProcUp || sl.Process.State == wire.ProcServing {
+		pm.Started = pivot.Yes
+	}
+	if sl.Etcd == nil || leaderIndex == 0 {
+		return
+	}
+	if leaderIndex > sl.Etcd.Applied {
+		pm.Lag = leaderIndex - sl.Etcd.Applied
+	}
+	pm.AtIndex = tri(pm.Lag <= inSyncEntries)
+	d.mu.Lock()
+	before := d.leaderIndex
+	d.mu.Unlock()
+	pm.Late = tri(sl.Etcd.SnapshotReceived && sl.Process.State == wire.ProcUp && before > 0 && sl.Etcd.Applied >= before)
+}
+
+// tombstones: one counts as there when every answering agent has it, or any
+// has it final; final only when all do, so that a half-written one is written again (I8).
+func tombstones(v *View) []pivot.Tombstone {
+	type count struct{ any, final int }
+	seen, agents := map[wire.ID]*count{}, 0
+	for _, nv := range v.Nodes {
+		if nv.Obs == nil {
+			continue
+		}
+		agents++
+		for _, t := range nv.Obs.Tombstones {
+			if t.Phase == wire.TombWithdrawn {
+				continue
+			}
+			if seen[t.MemberID] == nil {
+				seen[t.MemberID] = &count{}
+			}
+			seen[t.MemberID].any++
+			if t.Phase == wire.TombFinal {
+				seen[t.MemberID].final++
+			}
+		}
+	}
+	var out []pivot.Tombstone
+	for id, c := range seen {
+		if c.any == agents || c.final > 0 {
+			out = append(out, pivot.Tombstone{ID: pivot.MemberID(id), Final: c.final == agents})
+		}
+	}
+	return out
+}
+
+func tri(b bool) pivot.Tri {
+	if b {
+		return pivot.Yes
+	}
+	return pivot.No
+}
+
+// sameSpec compares what a driver wants with what an agent stores, not their numbers.
+func sameSpec(a, b wire.Spec) bool {
+	if a.Target != b.Target || len(a.Nodes) != len(b.Nodes) || a.Ports != b.Ports || a.EtcdBinary != b.EtcdBinary || a.Settings != b.Settings {
+		return false
+	}
+	for i := range a.Nodes {
+		if a.Nodes[i].Name != b.Nodes[i].Name || a.Nodes[i].Address != b.Nodes[i].Address || a.Nodes[i].Proxy() != b.Nodes[i].Proxy() {
+			return false
+		}
+	}
+	return true
+}
+
+// applyArgs picks what takes part in apply from a process's arguments (I11);
+// "" where the process did not say. etcd's own default is 1.
+func applyArgs(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	val := "1"
+	for i, a := range args {
+		for _, p := range []string{"--max-learners", "-max-learners"} {
+			if a == p && i+1 < len(args) {
+				val = args[i+1]
+			} else if len(a) > len(p) && a[:len(p)+1] == p+"=" {
+				val = a[len(p)+1:]
+			}
+		}
+	}
+	return "max-learners=" + val
+}
