@@ -66,7 +66,7 @@ func NewBundle(p BundleParams) (*Bundle, error) {
 		return nil, err
 	}
 	id := p.Identity
-	b := &Bundle{V: wire.V, ID: token(), Made: p.now().UTC(), CACert: string(crt), Leaves: map[Name]PEMPair{},
+	b := &Bundle{V: wire.V, ID: newID(), Made: p.now().UTC(), CACert: string(crt), Leaves: map[Name]PEMPair{},
 		Identity: wire.Identity{V: wire.V, Node: p.Node, Ports: id.Ports, Runtime: id.Runtime, SeedRuntime: id.SeedRuntime}}
 	if p.WithCAKey {
 		k, err := os.ReadFile(KeyFile(p.PKIDir, CA))
@@ -175,7 +175,7 @@ func checkPEM(l PEMPair, cas []*x509.Certificate) error {
 	return nil
 }
 
-func token() string {
+func newID() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return hex.EncodeToString(b)

@@ -145,7 +145,7 @@ func unpack(b *Bundle, dirs wire.Identity, now time.Time, claim func(string) err
 // begin reads what state directory and bundle say of each other, or refuses.
 func begin(b *Bundle, id wire.Identity, now time.Time) (marker, error) {
 	node := b.Identity.Node.Name
-	m := marker{V: wire.V, ID: b.ID, Claim: token(), PKIDir: id.PKIDir, Begun: now.UTC()}
+	m := marker{V: wire.V, ID: b.ID, Claim: newID(), PKIDir: id.PKIDir, Begun: now.UTC()}
 	var have marker
 	err := durable.ReadJSON(id.State(FileBundle), wire.V, &have)
 	switch {
