@@ -72,15 +72,7 @@ func TestBundleRoundTrip(t *testing.T) {
 	if _, err := os.Stat(KeyFile(d.PKIDir, CA)); err == nil {
 		t.Error("the CA's key came along")
 	}
-	for _, f := range writeOrder(d.PKIDir)[1:] {
-		mode := os.FileMode(0o644)
-		if strings.HasSuffix(f, ".key") {
-			mode = 0o600
-		}
-		if st, err := os.Stat(f); err != nil || st.Mode().Perm() != mode {
-			t.Errorf("%s: %v", f, err)
-		}
-	}
+	checkModes(t, writeOrder(d.PKIDir)[1:])
 	for _, s := range Inspect(d.PKIDir, p.Node, p.ProxyAddresses, time.Now()) {
 		if s.Problem != "" {
 			t.Errorf("%s: %s", s.Name, s.Problem)
@@ -95,6 +87,19 @@ func TestBundleRoundTrip(t *testing.T) {
 	}
 	if raw, _ := os.ReadFile(path); strings.Contains(string(raw), "PRIVATE KEY") {
 		t.Error("keys stayed in the used file")
+	}
+}
+
+func checkModes(t *testing.T, files []string) {
+	t.Helper()
+	for _, f := range files {
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(f, ".key") {
+			mode = 0o600
+		}
+		if st, err := os.Stat(f); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: %v", f, err)
+		}
 	}
 }
 
@@ -229,9 +234,11 @@ func TestUnpackRefusals(t *testing.T) {
 		change func(t *testing.T, b *Bundle, d *wire.Identity)
 		want   string
 	}{
-		"other CA there":     {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, CertFile(d.PKIDir, CA)) }, "ca.crt exists"},
-		"client there":       {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, CertFile(d.PKIDir, APIServerEtcdClient)) }, "apiserver-etcd-client.crt exists"},
-		"state of another":   {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, filepath.Join(d.StateDir, wire.FileIdentity)) }, "already holds"},
+		"other CA there": {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, CertFile(d.PKIDir, CA)) }, "ca.crt exists"},
+		"client there":   {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, CertFile(d.PKIDir, APIServerEtcdClient)) }, "apiserver-etcd-client.crt exists"},
+		"state of another": {func(t *testing.T, _ *Bundle, d *wire.Identity) {
+			foreign(t, filepath.Join(d.StateDir, wire.FileIdentity))
+		}, "already holds"},
 		"torn marker":        {func(t *testing.T, _ *Bundle, d *wire.Identity) { foreign(t, filepath.Join(d.StateDir, FileBundle)) }, FileBundle},
 		"another node":       {func(_ *testing.T, _ *Bundle, d *wire.Identity) { d.Node.Name = "cp-3" }, "cp-3"},
 		"relative directory": {func(_ *testing.T, _ *Bundle, d *wire.Identity) { d.DataDir = "data" }, "absolute"},
