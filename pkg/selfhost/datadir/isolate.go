@@ -1,0 +1,97 @@
+package datadir
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
+)
+
+// ChildVerb is the hidden verb of the bootstrap binary that runs ChildMain.
+const ChildVerb = "datadir-read"
+
+// ReadDeadline bounds ReadIsolated where its context has no deadline of its
+// own: reading five full log files and a few database pages from a slow disk.
+const ReadDeadline = 60 * time.Second
+
+// childAnswer is what the child prints.
+type childAnswer struct {
+	V     int    `json:"v"`
+	Info  Info   `json:"info"`
+	Error string `json:"error,omitempty"`
+}
+
+// ReadIsolated is Read in a child process: EXE datadir-read DIR. A library that
+// exits, or a memory fault on a failing disk, then costs the child and comes
+// back as an error with its cause. exe empty is the caller's own executable;
+// the caller holds the directory's lock.
+func ReadIsolated(ctx context.Context, exe, dir string) (Info, error) {
+	if exe == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return Info{}, fmt.Errorf("find the executable that reads %s: %w", dir, err)
+		}
+		exe = self
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, ReadDeadline)
+		defer cancel()
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, exe, ChildVerb, dir)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	cmd.WaitDelay = time.Second
+	runErr := cmd.Run()
+	if err := ctx.Err(); err != nil {
+		return Info{}, fmt.Errorf("read %s: no answer in time; the disk may hang: %w", dir, errors.Join(err, runErr))
+	}
+	var a childAnswer
+	if err := json.Unmarshal(out.Bytes(), &a); err != nil || a.V != wire.V {
+		return Info{}, fmt.Errorf("read %s: the reading process failed (%v): %s", dir, runErr, lastLine(errs.String()))
+	}
+	if a.Error != "" {
+		return Info{}, errors.New(a.Error)
+	}
+	return a.Info, nil
+}
+
+// ChildMain is the child's side: args is one directory, the answer goes to
+// stdout as JSON. It returns the exit code.
+func ChildMain(args []string, stdout io.Writer) int {
+	if len(args) != 1 {
+		return 2
+	}
+	info, err := Read(args[0])
+	a := childAnswer{V: wire.V, Info: info}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	if err := json.NewEncoder(stdout).Encode(a); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
+		s = s[:i] // for a panic the first lines say more than the last
+		if j := strings.IndexByte(s, '\n'); j >= 0 {
+			s = s[:j]
+		}
+	}
+	if len(s) > 300 {
+		s = s[:300]
+	}
+	return s
+}
