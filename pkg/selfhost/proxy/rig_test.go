@@ -97,7 +97,7 @@ func (r *rig) makePKI() {
 			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 			NotBefore: ca.NotBefore, NotAfter: ca.NotAfter}
 	}
-	var ips []net.IP
+	ips := []net.IP{net.ParseIP("127.0.0.1")} // where peers on loopback dial from
 	for i := 11; i <= 25; i++ {
 		ips = append(ips, net.ParseIP(fmt.Sprint(r.prefix, i)))
 	}
@@ -237,10 +237,13 @@ type fake struct {
 	raws map[net.Conn]struct{}
 }
 
+// fakeHost is the address of fake or etcd n.
+func (r *rig) fakeHost(n int) string { return fmt.Sprint(r.prefix, 11+n) }
+
 // fake starts one at .11+n; raw nil: it greets with its name, then echoes.
 func (r *rig) fake(n int, raw func(net.Conn)) *fake {
 	r.Helper()
-	f := &fake{name: fmt.Sprint("fake-", n), addr: fmt.Sprint(r.prefix, 11+n, ":2379"), raws: map[net.Conn]struct{}{}}
+	f := &fake{name: fmt.Sprint("fake-", n), addr: r.fakeHost(n) + ":2379", raws: map[net.Conn]struct{}{}}
 	f.set(func(s *pb.StatusResponse) {
 		s.Header = &pb.ResponseHeader{ClusterId: uint64(testCluster), MemberId: uint64(100 + n)}
 		s.Leader, s.RaftIndex, s.RaftAppliedIndex = 100, 10, 10

@@ -13,11 +13,12 @@ import (
 // another target is admitted, the connections (DESIGN "Proxy targets").
 const missesToClose = 2
 
-// target is one entry of the targets file with what is known of it. All fields
-// below mode are guarded by table.mu.
+// target is one entry of the targets file with what is known of it. Mode and
+// Local, which change with the file, and all from listed on are guarded by
+// table.mu; the rest never changes.
 type target struct {
-	wire.ProxyTarget // Mode and Local change with the file
-	cluster          wire.ID
+	wire.ProxyTarget
+	cluster wire.ID
 
 	cancel context.CancelFunc // ends its prober
 	kick   chan struct{}      // asks its prober for a probe now
@@ -30,14 +31,17 @@ type target struct {
 	conns    map[*conn]struct{}
 }
 
-// targetKey is what must not change under an address.
+// targetKey is what makes two entries one target.
 type targetKey struct {
-	address string
-	member  wire.ID
-	cluster wire.ID
+	wire.ProxyTarget // without Mode and Local
+	cluster          wire.ID
 }
 
-func (t *target) key() targetKey { return targetKey{t.Address, t.MemberID, t.cluster} }
+func (t *target) key() targetKey {
+	k := targetKey{t.ProxyTarget, t.cluster}
+	k.Mode, k.Local = "", false
+	return k
+}
 
 // table holds the targets in force, their verdicts and their connections.
 type table struct {
@@ -66,7 +70,7 @@ func newTable(cfg Config, probe func(*target)) *table {
 	}
 }
 
-// set puts ts in force. Entries of the same address and IDs keep their verdict
+// set puts ts in force. Entries of the same node, slot, address and IDs keep their verdict
 // and connections; connections to entries of another cluster are closed at
 // once, to entries no longer listed as soon as another target is admitted.
 func (tb *table) set(ts wire.Targets) {
@@ -80,7 +84,7 @@ func (tb *table) set(ts wire.Targets) {
 	for _, e := range ts.Targets {
 		t := &target{ProxyTarget: e, cluster: ts.ClusterID}
 		if o := old[t.key()]; o != nil {
-			o.ProxyTarget = e
+			o.Mode, o.Local = e.Mode, e.Local
 			delete(old, t.key())
 			t = o
 		} else {
