@@ -70,7 +70,7 @@ func started(s *State, sl *Slot, step Step) {
 	}
 	sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Reason = Running, Up, Yes, false, ""
 	if sl.Args == "" {
-		sl.Args = "max-learners=8"
+		sl.Args = JoinerArgs
 	}
 	if m := s.Member(sl.ID); m != nil {
 		m.Started = Yes

@@ -17,45 +17,55 @@ func missing(s *State) []string {
 
 // registerLearners: all learners of a growth are registered before any starts,
 // or their initial-cluster lists disagree (LESSONS "Pivot"); a second one only
-// beside equal arguments (I11), else one at a time.
+// beside equal arguments (I11), else one at a time, the seed's own node last:
+// its member is promoted last and would hold up the others.
 func registerLearners(s *State) Decision {
 	left := missing(s)
 	if len(left) == 0 || (len(s.Learners()) > 0 && !sameArgs(s)) {
 		return Decision{}
 	}
-	return doOn(RegisterLearner, left[0], MemberSlot, 0, fmt.Sprintf("%d of %d named nodes have a member", len(s.Want.Nodes)-len(left), len(s.Want.Nodes)))
+	node := left[0]
+	if seed := s.SeedMember(); seed != nil && seed.Node == node && len(left) > 1 && !sameArgs(s) {
+		node = left[1]
+	}
+	return doOn(RegisterLearner, node, MemberSlot, 0, fmt.Sprintf("%d of %d named nodes have a member", len(s.Want.Nodes)-len(left), len(s.Want.Nodes)))
 }
 
-// sameArgs: what takes part in apply is one known value on every running member.
+// JoinerArgs is what takes part in apply on every member that we start (DESIGN:
+// --max-learners is 8 everywhere), in the form of Slot.Args.
+const JoinerArgs = "max-learners=8"
+
+// sameArgs: every running member has what the joiners will have. Members that
+// agree among themselves are not enough: a lone seed with etcd's default of 1
+// refuses the second learner for ever, and joiners that differ from it panic.
 func sameArgs(s *State) bool {
-	first := ""
+	running := false
 	for i := range s.Nodes {
 		for _, sl := range []*Slot{&s.Nodes[i].Member, &s.Nodes[i].Seed} {
 			if sl.Class != Running {
 				continue
 			}
-			if sl.Args == "" || (first != "" && sl.Args != first) {
+			if sl.Args != JoinerArgs {
 				return false
 			}
-			first = sl.Args
+			running = true
 		}
 	}
-	return first != ""
+	return running
 }
 
 // startLearners: each when the one before answers /version on its peer port;
 // several at one moment wait 7 s on each other's half-open ports (LESSONS).
 func startLearners(s *State) Decision {
+	for _, m := range s.Learners() {
+		if n := s.Node(m.Node); n != nil && n.Member.Class == Running && n.Member.PeerUp != Yes {
+			return refuse(Refusal{Name: "PeerNotUp", Step: StartMember, Node: n.Name, Wait: true, Found: "it does not answer on its peer port yet", Want: "/version there"})
+		}
+	}
 	for _, name := range s.Want.Nodes {
 		n, m := s.Node(name), s.MemberOn(name, MemberSlot)
-		if m == nil {
-			continue
-		}
-		switch {
-		case n.Member.Proc == Down && (n.Member.Class == Absent || n.Member.Class == Empty):
+		if m != nil && n.Member.Proc == Down && (n.Member.Class == Absent || n.Member.Class == Empty) {
 			return doOn(StartMember, name, MemberSlot, m.ID, "registered and not yet started")
-		case n.Member.Class == Running && m.Role == Learner && n.Member.PeerUp != Yes:
-			return refuse(Refusal{Name: "PeerNotUp", Step: StartMember, Node: name, Wait: true, Found: "it does not answer on its peer port yet", Want: "/version there"})
 		}
 	}
 	return Decision{}
@@ -111,8 +121,8 @@ func promoteLearners(s *State) Decision {
 	}
 	if len(missing(s)) > 0 && len(s.Learners()) > 0 {
 		// one at a time (I11), and the only learner is the one that goes last
-		return refuse(Refusal{Name: "ArgsDiffer", Step: RegisterLearner, Cites: "I11", Found: "running members disagree in --max-learners or hide it, so learners join one at a time, and the one on the seed's node is promoted last",
-			Want: "equal --max-learners on every running member"})
+		return refuse(Refusal{Name: "ArgsDiffer", Step: RegisterLearner, Cites: "I11", Found: "a running member's --max-learners is not 8 or not known, so learners join one at a time, and the one on the seed's node is promoted last",
+			Want: "--max-learners=8 on every running member"})
 	}
 	return Decision{}
 }
@@ -149,10 +159,18 @@ func proveBeforeLeaving(s *State) Decision {
 	case s.Proof.Differ == "" && s.Proof.Has(toProve(s)...):
 		return Decision{}
 	}
-	return proveStep(s, "before anybody is routed away from the seed")
+	return proveStep(s, toProve(s), "before anybody is routed away from the seed")
 }
 
-func proveStep(s *State, why string) Decision {
+// proveStep asks for hashes where they can be had: of a member that does not
+// serve they cannot, and asking again and again costs the others a scan each.
+func proveStep(s *State, ids []MemberID, why string) Decision {
+	for _, id := range ids {
+		if m := s.Member(id); s.Proof.Differ == "" && m.Serves != Yes {
+			return refuse(Refusal{Name: "NotServing", Step: ProveHashes, Node: m.Node, Wait: true,
+				Found: fmt.Sprintf("%s %s does not serve clients", m.Role, m.ID), Want: "its client port answers"})
+		}
+	}
 	if s.Proof.Differ != "" {
 		return refuse(Refusal{Name: "HashesDiffer", Step: ProveHashes, Cites: "I1", Found: s.Proof.Differ, Want: "equal HashKV at one revision; nothing is removed"})
 	}

@@ -77,7 +77,7 @@ func sameArgsGuard(s *State, step Step) *Refusal {
 	if step.Kind != RegisterLearner || len(s.Learners()) == 0 || sameArgs(s) {
 		return nil
 	}
-	return &Refusal{Cites: "I11", Found: "the running members' --max-learners is unknown or not equal", Want: "one value before a second learner"}
+	return &Refusal{Cites: "I11", Found: "a running member's --max-learners is unknown or not the joiners'", Want: JoinerArgs + " everywhere before a second learner"}
 }
 
 // inSync: no learner is promoted, and no leader made, below the leader's index (I7).

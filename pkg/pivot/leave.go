@@ -55,7 +55,7 @@ func proveBeforeRetiring(s *State) Decision {
 	if s.Proof.Has(ids...) && s.Proof.Differ == "" {
 		return Decision{}
 	}
-	return proveStep(s, "every member, before the seed's directory leaves its place")
+	return proveStep(s, ids, "every member, before the seed's directory leaves its place")
 }
 
 func routeWithoutSeed(s *State) Decision {

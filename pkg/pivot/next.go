@@ -15,8 +15,8 @@ func (d Decision) silent() bool { return d.Step == nil && len(d.Refusals) == 0 }
 // starts, what cannot be known is refused, what is half done is finished, then
 // growth, then the way out of the seed (doc.go, "Order of a pivot").
 var memberRules = []rule{
-	foreignMembers, startWhole, silentNodes, knownDirectories, knownList,
-	finishTombstones, directories, registerLearners, startLearners, restartLate,
+	startWhole, foreignMembers, silentNodes, knownDirectories, knownList,
+	forgetLearners, finishTombstones, directories, registerLearners, startLearners, restartLate,
 	awaitLearners, promoteLearners, proveBeforeLeaving, routeMembers, promoteLast,
 	moveLeader, leaveSeed, stopRemoved, proveBeforeRetiring, routeWithoutSeed,
 	retireSeed, awaitVoters,
@@ -109,9 +109,7 @@ func majoritiesAnswer(s *State) *Refusal {
 func foreignMembers(s *State) Decision {
 	for _, m := range s.Members {
 		switch {
-		case m.Node == "" && m.Role == Learner && m.Started != Yes && forgotten(s, m.ID):
-			return doOn(RemoveMember, "", "", m.ID, fmt.Sprintf("learner %s %s never started and a person declared it gone", m.ID, m.URL))
-		case m.Node == "":
+		case m.Node == "" && !forgettable(s, m):
 			return refuse(foreign(m))
 		case m.Slot == MemberSlot && !s.Want.Has(m.Node):
 			return refuse(Refusal{Name: "MemberNotNamed", Step: RemoveMember, Node: m.Node, Cites: "I4",
@@ -119,6 +117,21 @@ func foreignMembers(s *State) Decision {
 		}
 	}
 	return Decision{}
+}
+
+// forgetLearners comes after every node has answered: a person's word says that
+// this learner will not come, not that a silent node may be passed over (I4).
+func forgetLearners(s *State) Decision {
+	for _, m := range s.Members {
+		if m.Node == "" && forgettable(s, m) {
+			return doOn(RemoveMember, "", "", m.ID, fmt.Sprintf("learner %s %s never started and a person declared it gone", m.ID, m.URL))
+		}
+	}
+	return Decision{}
+}
+
+func forgettable(s *State, m Member) bool {
+	return m.Role == Learner && m.Started != Yes && forgotten(s, m.ID)
 }
 
 func forgotten(s *State, id MemberID) bool {
@@ -240,6 +253,12 @@ func finishTombstones(s *State) Decision {
 
 // directories: what stands in a learner's way is retired, what is not understood refused.
 func directories(s *State) Decision {
+	if m := s.SeedMember(); m != nil && !seedStopped(s, m) {
+		if n := s.Node(m.Node); n != nil && n.Seed.Class != Running && n.Seed.Class != Whole {
+			return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I3",
+				Found: fmt.Sprintf("the list names seed %s, its directory is %s", m.ID, withReason(&n.Seed)), Want: "its directory back, or the removal of this member by ID"})
+		}
+	}
 	for _, name := range s.Want.Nodes {
 		n := s.Node(name)
 		if n == nil {
@@ -253,6 +272,8 @@ func directories(s *State) Decision {
 		case sl.Class == Running && (m == nil || sl.ID != m.ID):
 			return refuse(Refusal{Name: "UnknownProcess", Step: RegisterLearner, Node: name, Wait: true, Cites: "I1",
 				Found: fmt.Sprintf("a process of member %s runs there, which the list does not name", sl.ID), Want: "it ends by itself once it learns of its removal"})
+		case brokenOff(m, sl):
+			return doOn(RemoveMember, name, MemberSlot, m.ID, fmt.Sprintf("a learner whose directory is %s is removed and added anew", sl.Class))
 		case stale(s, m, sl):
 			return doOn(RetireDirectory, name, MemberSlot, sl.ID, fmt.Sprintf("its directory is %s and no member of the list: %s", sl.Class, orWord(sl.Reason, "kept in the attic")))
 		case m != nil && m.Started == Yes && (sl.Class == Absent || sl.Class == Empty):
@@ -261,11 +282,23 @@ func directories(s *State) Decision {
 			}
 			return refuse(Refusal{Name: "LostDirectory", Step: StartMember, Node: name, Cites: "I9",
 				Found: fmt.Sprintf("voter %s has no directory any more", m.ID), Want: "replace the member"})
-		case m != nil && m.Role == Voter && sl.Class == Part:
-			return refuse(Refusal{Name: "PartDirectory", Step: StartMember, Node: name, Cites: "I3", Found: sl.Reason, Want: "replace the member"})
+		case m != nil && m.Role == Voter && (sl.Class == Part || sl.Class == Older):
+			return refuse(Refusal{Name: "PartDirectory", Step: StartMember, Node: name, Cites: "I3",
+				Found: fmt.Sprintf("the directory of voter %s is %s", m.ID, withReason(sl)), Want: "replace the member"})
 		}
 	}
 	return Decision{}
+}
+
+// brokenOff: a learner that has run and whose directory cannot start. It is
+// removed before its directory is retired: the other way round the list would
+// name an identity that ran, with nothing on disk to tell it from one that
+// never did, and it would be started on nothing (I9, k3k#836).
+func brokenOff(m *Member, sl *Slot) bool {
+	if m == nil || m.Role != Learner {
+		return false
+	}
+	return sl.Class == Part && (sl.ID == 0 || sl.ID == m.ID) || m.Started == Yes && (sl.Class == Part || sl.Class == Older)
 }
 
 // stale: a directory of ours that no member of the list owns, its process down.
@@ -277,6 +310,13 @@ func stale(s *State, m *Member, sl *Slot) bool {
 		return s.Member(sl.ID) == nil
 	}
 	return false
+}
+
+func withReason(sl *Slot) string {
+	if sl.Reason == "" {
+		return sl.Class.String()
+	}
+	return sl.Class.String() + ": " + sl.Reason
 }
 
 func orWord(s, or string) string {

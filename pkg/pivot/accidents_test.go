@@ -1,0 +1,249 @@
+package pivot
+
+import "fmt"
+
+// edge is one thing that happens to the world.
+type edge struct {
+	label string
+	to    world
+	// progress: nothing fails. Only these edges count for liveness.
+	progress bool
+	step     bool // one of ours
+}
+
+// perform is a step of ours that worked, on the truth; it is written apart from Apply.
+func (v view) perform(w world, step Step) world {
+	n := len(v.order)
+	ix := v.index(step.ID)
+	node := nobody
+	for i := 0; i < n; i++ {
+		if nodeName(i) == step.Node {
+			node = i
+		}
+	}
+	slot := func() *wetcd {
+		if step.Slot == SeedSlot {
+			return &w.seed
+		}
+		return &w.node[node].m
+	}
+	switch step.Kind {
+	case TakeGrant:
+		w.grant = true
+	case WriteSpec:
+		for i := 0; i < n; i++ {
+			w.node[i].spec = w.node[i].spec || !w.node[i].silent
+		}
+	case RegisterLearner:
+		e := slot()
+		e.role, e.named, e.sync, e.late, e.lateRestarted, e.mine, e.ran = Learner, false, false, false, false, false, false
+	case StartSeed, StartMember:
+		w.start(slot(), step.Kind == StartSeed)
+	case RestartLateMember:
+		e := slot()
+		e.proc, e.late, e.lateRestarted = wOpening, false, true
+	case PromoteLearner:
+		w.at(ix).role = Voter
+	case ProveHashes:
+		w.proof = 0
+		w.each(n, func(i int, e *wetcd) {
+			if e.role == Voter && e.proc == wServing && !w.node[homeOf(i)].silent {
+				w.proof |= 1 << i
+			}
+		})
+	case RouteProxies:
+		for i := 0; i < n; i++ {
+			w.route(i)
+		}
+	case MoveLeader:
+		w.leader = int8(ix)
+	case WriteTombstone:
+		w.tomb = 1
+	case FinishTombstone:
+		w.tomb = 2
+	case StopMember:
+		e := slot()
+		e.proc, e.parked, e.sync = wDown, true, false
+	case RemoveMember:
+		if step.ID == strayID {
+			w.stray = strayNone
+			break
+		}
+		e := w.at(ix)
+		w.proof &^= 1 << ix
+		e.role, e.mine, e.named, e.sync, e.late = RoleNone, ix == seedIx && e.mine, false, false, false
+	case RetireDirectory:
+		e := slot()
+		e.dir, e.mine, e.parked = Absent, false, false
+	}
+	w.fix(n)
+	return w
+}
+
+func (w *world) start(e *wetcd, seed bool) {
+	e.proc, e.parked = wOpening, false
+	if e.dir != Absent && e.dir != Empty {
+		return
+	}
+	e.dir, e.mine, e.ran = Whole, true, true
+	if seed { // the first start makes the cluster
+		e.role, e.named = Voter, true
+	}
+}
+
+func (w *world) route(i int) {
+	if !w.node[i].silent {
+		w.node[i].routed, w.node[i].namesSeed = true, w.seed.role != RoleNone
+	}
+}
+
+// newDriver: the driver is gone and another one looks; grant and proof were its own.
+func newDriver(w world) world {
+	w.grant, w.proof = false, 0
+	return w
+}
+
+// halves are what a driver killed within a step may leave behind (I8).
+func (v view) halves(w world, step Step) []edge {
+	n := len(v.order)
+	var out []edge
+	add := func(what string, x world) {
+		x.fix(n)
+		out = append(out, edge{label: "killed within " + step.String() + ": " + what, to: newDriver(x)})
+	}
+	switch step.Kind {
+	case WriteSpec, RouteProxies:
+		for i := 0; i < n; i++ {
+			x := w
+			if x.node[i].silent {
+				continue
+			}
+			if step.Kind == WriteSpec {
+				x.node[i].spec = true
+			} else {
+				x.route(i)
+			}
+			add("only "+nodeName(i)+" has it", x)
+		}
+	case StopMember:
+		x := w
+		x.seed.parked = true
+		add("parked and not yet signalled", x)
+	case RestartLateMember:
+		x := w
+		e := x.at(v.index(step.ID))
+		e.lateRestarted, e.proc, e.late = true, wDown, false
+		add("counted and stopped", x)
+	case StartMember:
+		x := w
+		if e := &x.node[v.order[0]].m; e.dir == Absent && nodeName(v.order[0]) == step.Node {
+			e.dir = Empty
+			add("the directory is made and nothing in it", x)
+		}
+	}
+	return out
+}
+
+// progress is what time brings where nothing fails.
+func (w *world) progress(n int) []edge {
+	var out []edge
+	add := func(label string, f func(x *world)) {
+		x := *w
+		f(&x)
+		x.fix(n)
+		out = append(out, edge{label: label, to: x, progress: true})
+	}
+	for i := 0; i < n; i++ {
+		if w.node[i].silent {
+			add(nodeName(i)+" answers again", func(x *world) { x.node[i].silent = false })
+		}
+		if w.node[i].deaf {
+			add("the proxy of "+nodeName(i)+" admits again", func(x *world) { x.node[i].deaf = false })
+		}
+	}
+	of, up, _ := w.count(n)
+	w.each(n, func(ix int, e *wetcd) {
+		name := etcdName(ix)
+		led := w.leader != nobody && e.listed()
+		switch {
+		case e.proc == wDown && e.listed() && e.dir == Whole && !e.parked:
+			add("the agent restarts "+name, func(x *world) { x.at(ix).proc = wOpening })
+		case e.proc == wOpening:
+			add(name+" answers its peers", func(x *world) { x.at(ix).proc = wUp })
+		case e.proc == wUp && led:
+			add(name+" serves", func(x *world) { y := x.at(ix); y.proc, y.named, y.late = wServing, true, false })
+		}
+		if e.proc >= wUp && led && !e.sync {
+			add(name+" is in sync", func(x *world) { x.at(ix).sync = true })
+		}
+		if e.proc == wUp && led && e.sync && e.role == Learner && !e.late && !e.lateRestarted {
+			add(name+" is late", func(x *world) { x.at(ix).late = true })
+		}
+		if e.proc != wDown && !e.listed() {
+			// It read its removal; its own directory says so from now on.
+			add(name+" learns of its removal and ends", func(x *world) { y := x.at(ix); y.proc, y.dir = wDown, Older })
+		}
+		if w.leader == nobody && e.role == Voter && e.mine && e.proc >= wUp && 2*up > of {
+			add(name+" is elected", func(x *world) { x.leader = int8(ix); x.at(ix).sync = true })
+		}
+	})
+	return out
+}
+
+func etcdName(ix int) string {
+	if ix == seedIx {
+		return "the seed"
+	}
+	return nodeName(ix) + "'s member"
+}
+
+// accidents are what may go wrong; each costs one of the world's faults.
+func (w *world) accidents(n int) []edge {
+	if w.faults == 0 {
+		return nil
+	}
+	var out []edge
+	add := func(label string, f func(x *world)) {
+		x := *w
+		x.faults--
+		f(&x)
+		x.fix(n)
+		out = append(out, edge{label: "ACCIDENT " + label, to: x})
+	}
+	for i := 0; i < n; i++ {
+		if !w.node[i].silent {
+			add(nodeName(i)+" goes silent", func(x *world) { x.node[i].silent = true })
+		}
+		if w.node[i].routed && !w.node[i].deaf {
+			add("the proxy of "+nodeName(i)+" loses its member", func(x *world) { x.node[i].deaf = true })
+		}
+	}
+	if w.stray == strayNone && w.leader != nobody {
+		for kind, what := range map[uint8]string{strayLearner: "a learner", strayForgotten: "a learner, declared gone,", strayVoter: "a voter"} {
+			add("somebody adds "+what+" by hand", func(x *world) { x.stray = kind })
+		}
+	}
+	w.each(n, func(ix int, e *wetcd) { w.accidentsOf(ix, e, add) })
+	return out
+}
+
+func (w *world) accidentsOf(ix int, e *wetcd, add func(string, func(*world))) {
+	name := etcdName(ix)
+	if e.proc != wDown {
+		add(name+" dies", func(x *world) { y := x.at(ix); y.proc, y.sync = wDown, false })
+	}
+	if e.role == Learner && e.mine && !e.sync && e.dir == Whole {
+		add(name+" dies half way", func(x *world) { y := x.at(ix); y.proc, y.dir = wDown, Part })
+	}
+	if e.role == Voter && int(w.leader) != ix && w.leader != nobody && e.proc == wServing {
+		add(name+" takes leadership", func(x *world) { x.leader = int8(ix); x.at(ix).sync = true })
+	}
+	if e.role != RoleNone && e.mine && e.named {
+		for _, c := range []Class{Absent, Part, Foreign, Older} {
+			add(fmt.Sprintf("%s dies, its directory is %s", name, c), func(x *world) {
+				y := x.at(ix)
+				y.proc, y.sync, y.dir, y.mine = wDown, false, c, c == Part
+			})
+		}
+	}
+}
