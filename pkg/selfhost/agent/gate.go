@@ -3,18 +3,13 @@ package agent
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"reflect"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/durable"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/member"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
-
-// gateCopy is the copy of a slot's gate file in the agent's state: the start
-// gate takes the stricter of the two (DESIGN "Lock and gate").
-func gateCopy(id wire.Identity, slot wire.Slot) string {
-	return id.State("gate-" + string(slot) + ".json")
-}
 
 // gateOf is the gate that follows from a record. Caller holds s.mu.
 func (s *store) gateOf(slot wire.Slot, r slotRecord) wire.GateFile {
@@ -40,11 +35,18 @@ func stricter(old, next wire.GateFile) wire.GateFile {
 	return g
 }
 
-// writeGate writes both files where they differ from g. Caller holds s.mu.
+// writeGate writes both files where they differ from g, the agent's copy
+// first (member.WriteGate says why; the start gate takes the stricter of the
+// two). Where something was recorded in a data directory whose parent is gone,
+// its filesystem is not mounted: nothing is made there (CASES L4). Caller
+// holds s.mu.
 func (s *store) writeGate(slot wire.Slot, g wire.GateFile) error {
-	for _, path := range []string{s.id.SlotGate(slot), gateCopy(s.id, slot)} {
+	for _, path := range []string{member.GateCopy(s.id, slot), s.id.SlotGate(slot)} {
 		var have wire.GateFile
-		if err := durable.ReadJSON(path, wire.V, &have); err == nil && reflect.DeepEqual(have, g) {
+		if err := durable.ReadJSON(path, wire.V, &have); err == nil && sameJSON(have, g) {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) && g.Recorded {
 			continue
 		}
 		if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -73,7 +75,7 @@ func (s *store) writeGates() error {
 func (s *store) reconcileGates() error {
 	for _, slot := range bothSlots {
 		r := s.slots.Slots[slot]
-		for _, path := range []string{s.id.SlotGate(slot), gateCopy(s.id, slot)} {
+		for _, path := range []string{s.id.SlotGate(slot), member.GateCopy(s.id, slot)} {
 			var g wire.GateFile
 			err := durable.ReadJSON(path, wire.V, &g)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -67,8 +67,8 @@ type slotRecord struct {
 // restartIntent names the process a restart must end before the next start, so
 // that an agent that died in between finishes the same restart.
 type restartIntent struct {
-	PID       int       `json:"pid"`
-	StartedAt time.Time `json:"startedAt"`
+	PID   int   `json:"pid"`
+	Ticks int64 `json:"ticks"` // child.StartTicks: a number alone is reused
 }
 
 func (r slotRecord) clone() slotRecord {
