@@ -18,6 +18,10 @@ import (
 type Lock struct {
 	path string
 	f    *os.File
+	// keep is a second descriptor of the same lock: the garbage collector closes
+	// f when nobody refers to the Lock any more, and a process that merely
+	// serves for the rest of its life would lose the lock.
+	keep int
 }
 
 // Held is the error for a lock that somebody else holds.
@@ -53,7 +57,12 @@ func TryLock(path string) (*Lock, error) {
 		f.Close()
 		return nil, fmt.Errorf("write the holder's pid into %s: %w", path, err)
 	}
-	return &Lock{path: path, f: f}, nil
+	keep, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("keep %s locked: %w", path, err)
+	}
+	return &Lock{path: path, f: f, keep: keep}, nil
 }
 
 // pollEvery is how often LockWait looks again: flock has no wait with a deadline.
@@ -85,7 +94,7 @@ func (l *Lock) File() *os.File { return l.f }
 
 // Close releases the lock, unless another process inherited the descriptor.
 // The file stays: removing it would let two processes lock two files of one name.
-func (l *Lock) Close() error { return l.f.Close() }
+func (l *Lock) Close() error { return errors.Join(l.f.Close(), unix.Close(l.keep)) }
 
 // HolderPID names the process that holds path exclusively: an etcd, or
 // somebody moving the directory; never a mere reader. 0: nobody, or no such

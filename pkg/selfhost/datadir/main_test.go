@@ -43,7 +43,7 @@ func etcd(dir, address, snapshotCount string) {
 	peer := url.URL{Scheme: "http", Host: address + ":2380"}
 	client := url.URL{Scheme: "http", Host: address + ":2379"}
 	cfg := embed.NewConfig()
-	cfg.Name, cfg.Dir, cfg.LogLevel, cfg.LogOutputs = "cp-1", dir, "error", []string{"stderr"}
+	cfg.Name, cfg.Dir, cfg.LogLevel, cfg.LogOutputs = "cp-1", dir, "panic", []string{"stderr"}
 	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{peer}, []url.URL{peer}
 	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{client}, []url.URL{client}
 	cfg.InitialCluster = "cp-1=" + peer.String()

@@ -31,7 +31,9 @@ func TestWholeAfterStopAndAfterKill(t *testing.T) {
 			if info.Class != wire.ClassWhole || info.Torn {
 				t.Fatalf("class %s, torn %t: %s", info.Class, info.Torn, info.Reason)
 			}
-			if info.ClusterID == 0 || len(info.Members) != 1 || info.Members[0].ID != info.MemberID || info.Members[0].Name != "cp-1" {
+			// Killed within 100 ms of its start, etcd has nothing in its database yet; all is in the log.
+			listed := len(info.Members) == 1 && info.Members[0].ID == info.MemberID && info.Members[0].Name == "cp-1"
+			if info.ClusterID == 0 || info.MemberID == 0 || !listed && (f.clean || info.ConsistentIndex > 0) {
 				t.Errorf("identity: cluster %s, member %s, list %+v", info.ClusterID, info.MemberID, info.Members)
 			}
 			if info.LastTerm < 2 || info.LastIndex < uint64(f.puts) || info.HardCommit > info.LastIndex || info.ConsistentIndex > info.LastIndex {

@@ -145,7 +145,7 @@ func first(q Question, g *wire.GateFile) *wire.Refusal {
 	flags := Flags(q.Args)
 	if flags["initial-cluster-state"] != StateNew {
 		if flags["initial-cluster"] == "" {
-			return &wire.Refusal{Name: RefusedNothingToJoin, Found: string(q.Info.Class) + " directory and no --initial-cluster", Want: "a directory to go on with, or members to join"}
+			return &wire.Refusal{Name: RefusedNothingToJoin, Found: string(q.Info.Class) + " directory and no --initial-cluster", Want: "a directory to go on with, or members to join", Cites: "DESIGN, Epoch"}
 		}
 		return nil
 	}
