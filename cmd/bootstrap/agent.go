@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/agent"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/config"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
+)
+
+func (a *app) agentCmd() *cobra.Command {
+	var bundle string
+	cmd := &cobra.Command{
+		Use:   "agent [--bundle FILE]",
+		Short: "Run this node's agent, which runs its proxy, seed and member",
+		Long: `agent owns this node's etcd. It starts what the node's state says should run and
+serves drivers (pivot, status) on its port. Stopping or restarting it stops
+nothing else: seed, member and proxy go on, and the next agent adopts them.
+
+A further node begins with --bundle: the file gives it certificates and identity
+and is then spent; giving it again is harmless. Flags that describe the node
+must agree with the identity that is there.`,
+		Args: noArgs,
+		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.agent(ctx, bundle) }),
+	}
+	cmd.Flags().StringVar(&bundle, "bundle", "", "bundle `FILE` that gives a further node its identity (pki bundle)")
+	a.set.Bind(cmd.Flags(), config.State|config.Node)
+	return cmd
+}
+
+func (a *app) agent(ctx context.Context, bundle string) error {
+	if bundle != "" {
+		if err := a.unpack(bundle); err != nil {
+			return err
+		}
+	}
+	id, err := agent.ReadIdentity(a.set.StateDir)
+	if err != nil {
+		return err
+	}
+	want, err := wantedIdentity(a.set)
+	if err != nil {
+		return err
+	}
+	if r := identityDiffers(id, want, func(flag string) bool { return a.set.Given(flag) != "" }); r != nil {
+		return r
+	}
+	if r := runtimeSupported(id); r != nil {
+		return r
+	}
+	return agent.Run(ctx, agent.Config{StateDir: a.set.StateDir, Logger: a.log})
+}
+
+// unpack makes this node from a bundle; one that made it before is no error.
+func (a *app) unpack(bundle string) error {
+	dirs := wire.Identity{DataDir: a.set.DataDir, StateDir: a.set.StateDir, PKIDir: a.set.PKIDir}
+	if a.set.Given("node-name") != "" {
+		dirs.Node.Name = a.set.NodeName
+	}
+	if a.set.Given("runtime") != "" {
+		dirs.Runtime = wire.Runtime(a.set.Runtime)
+	}
+	if a.set.Given("seed-runtime") != "" {
+		dirs.SeedRuntime = wire.Runtime(a.set.SeedRuntime)
+	}
+	_, err := pki.UnpackFile(bundle, dirs, time.Now())
+	if errors.Is(err, pki.ErrBundleUsed) {
+		if _, have := agent.ReadIdentity(a.set.StateDir); have == nil {
+			a.log.Info("this node was made from a bundle before, going on with its identity", "bundle", bundle)
+			return nil
+		}
+	}
+	return err
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/durable"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
+)
+
+// The scripts for bash, zsh and fish are cobra's; here is what follows a flag.
+
+// complete offers fixed words after --flag.
+func complete(cmd *cobra.Command, flag string, words ...string) {
+	// The one error is a flag that does not exist; the help test would show it.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// completeNodes offers what the local state knows of nodes, as word makes it of
+// one. Nothing is asked over the network while somebody presses Tab.
+func completeNodes(cmd *cobra.Command, flag string, word func(wire.NodeRef) string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		dir, err := cmd.Flags().GetString("state-dir")
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		// A list: what stands before the last comma stays.
+		before := typed[:strings.LastIndexByte(typed, ',')+1]
+		var out []string
+		for _, n := range knownNodes(dir) {
+			if w := word(n); !strings.Contains(before, w) {
+				out = append(out, before+w)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	})
+}
+
+// knownNodes are the nodes of the stored spec and the node itself; none where
+// the state cannot be read.
+func knownNodes(stateDir string) []wire.NodeRef {
+	var id wire.Identity
+	var spec wire.Spec
+	if err := durable.ReadJSON(filepath.Join(stateDir, wire.FileSpec), wire.V, &spec); err != nil && !os.IsNotExist(err) {
+		return nil
+	}
+	if err := durable.ReadJSON(filepath.Join(stateDir, wire.FileIdentity), wire.V, &id); err != nil {
+		return spec.Nodes
+	}
+	if _, ok := spec.Node(id.Node.Name); ok {
+		return spec.Nodes
+	}
+	return append([]wire.NodeRef{id.Node}, spec.Nodes...)
+}
