@@ -7,7 +7,7 @@ import "fmt"
 func (v view) broken(before, after world, step Step) string {
 	n := len(v.order)
 	for _, f := range []func(world, world, Step, int) string{
-		v.brokenRight, v.brokenQuorum, v.brokenSilence, v.brokenGrowth, v.brokenDirectory, v.brokenLeave,
+		v.brokenRight, v.brokenSilence, v.brokenGrowth, v.brokenDirectory, v.brokenLeave, v.brokenQuorum,
 	} {
 		if why := f(before, after, step, n); why != "" {
 			return why
@@ -158,6 +158,7 @@ func (v view) brokenDirectory(w, _ world, step Step, n int) string {
 	return ""
 }
 
+// brokenLastCopy: the seed's directory goes when every voter holds the data and is proved.
 func (v view) brokenLastCopy(w world, n int) string {
 	if w.seed.role != RoleNone {
 		return "I3: the seed's directory retired while it is listed"
@@ -165,6 +166,9 @@ func (v view) brokenLastCopy(w world, n int) string {
 	for i := 0; i < n; i++ {
 		if e := &w.node[i].m; e.role != Voter || !e.mine || e.dir != Whole {
 			return "I3: the seed's directory retired before " + nodeName(i) + " holds the data"
+		}
+		if w.proof>>i&1 == 0 {
+			return "I3: the seed's directory retired before " + nodeName(i) + " is proved"
 		}
 	}
 	return ""
@@ -192,6 +196,9 @@ func (v view) brokenLeave(w, _ world, step Step, n int) string {
 			nd := &w.node[i]
 			if nd.m.role != Voter || !nd.m.mine || nd.m.dir != Whole {
 				return "I3: the seed goes before " + nodeName(i) + " holds the data as a voter"
+			}
+			if i != 0 && w.proof>>i&1 == 0 { // node 0's own is proved after
+				return "I3: the seed goes before " + nodeName(i) + " is proved"
 			}
 			if !nd.routed || nd.deaf {
 				return "I1: the seed goes before the proxy of " + nodeName(i) + " is on a member"

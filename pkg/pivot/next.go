@@ -231,14 +231,27 @@ func knownDirectories(s *State) Decision {
 
 func knownList(s *State) Decision {
 	if !s.ListKnown || s.Leader == 0 || len(s.Voters()) == 0 {
-		return refuse(Refusal{Name: "NoLeader", Step: RegisterLearner, Wait: true, Cites: "I4",
-			Found: "no member serves with a leader", Want: "an election among the members that run"})
+		r := Refusal{Name: "NoLeader", Step: RegisterLearner, Wait: true, Cites: "I4",
+			Found: "no member serves with a leader", Want: "an election among the members that run"}
+		if !anyRuns(s) { // every node answered, and whatever may start was started before
+			r.Wait, r.Found, r.Want = false, "no member runs, and no directory may start", "a whole directory of a member"
+		}
+		return refuse(r)
 	}
 	if q, words := s.quorum(); q != QuorumHeld {
 		return refuse(Refusal{Name: "Quorum" + q.String(), Step: RegisterLearner, Wait: true, Cites: "I2",
 			Found: words, Want: fmt.Sprintf("%d of %d voters serving", Majority(len(s.Voters())), len(s.Voters()))})
 	}
 	return Decision{}
+}
+
+func anyRuns(s *State) bool {
+	for i := range s.Nodes {
+		if s.Nodes[i].Member.Class == Running || s.Nodes[i].Seed.Class == Running {
+			return true
+		}
+	}
+	return false
 }
 
 // finishTombstones: a removal read in the list is final (I8).

@@ -125,7 +125,7 @@ func (g *walk) expand(w *world, at int32) []edge {
 			if len(d.Refusals) == 0 {
 				g.bad = &violation{why: "the brain says nothing", at: at}
 			} else if name := w.idle(g.n); name != "" && d.Refusals[0].Name != "NoMajority" {
-				g.bad = &violation{why: "I9: " + name + " has a whole directory and is not started", at: at, do: d.String()}
+				g.bad = &violation{why: "liveness: " + name + " has a whole directory and is not started (I9)", at: at, do: d.String()}
 			}
 			continue
 		}
@@ -138,9 +138,8 @@ func (g *walk) expand(w *world, at int32) []edge {
 		to := v.perform(*w, *d.Step)
 		if why := v.broken(*w, to, *d.Step); why != "" {
 			g.bad = &violation{why: why, at: at, do: d.String()}
-		}
-		if to.key(g.n) == w.key(g.n) && d.Step.Kind != RouteProxies { // a proxy may be long in admitting
-			g.bad = &violation{why: "a step without effect", at: at, do: d.String()}
+		} else if to.key(g.n) == w.key(g.n) && d.Step.Kind != RouteProxies { // a proxy may be long in admitting
+			g.bad = &violation{why: "liveness: a step without effect", at: at, do: d.String()}
 		}
 		label := d.Step.String()
 		if vi > 0 {
