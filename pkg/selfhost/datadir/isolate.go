@@ -57,7 +57,7 @@ func ReadIsolated(ctx context.Context, exe, dir string) (Info, error) {
 	}
 	var a childAnswer
 	if err := json.Unmarshal(out.Bytes(), &a); err != nil || a.V != wire.V {
-		return Info{}, fmt.Errorf("read %s: the reading process failed (%v): %s", dir, runErr, lastLine(errs.String()))
+		return Info{}, fmt.Errorf("read %s: the reading process failed (%v): %s", dir, runErr, firstLine(errs.String()))
 	}
 	if a.Error != "" {
 		return Info{}, errors.New(a.Error)
@@ -82,14 +82,9 @@ func ChildMain(args []string, stdout io.Writer) int {
 	return 0
 }
 
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		s = s[:i] // for a panic the first lines say more than the last
-		if j := strings.IndexByte(s, '\n'); j >= 0 {
-			s = s[:j]
-		}
-	}
+// firstLine is the gist of what a dying process wrote: of a panic or a usage error it is the message.
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	if len(s) > 300 {
 		s = s[:300]
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -363,7 +364,7 @@ func otherMember(t *testing.T, dir string) {
 		if err := b.Delete(k); err != nil {
 			return err
 		}
-		return b.Put([]byte("abcdef"), bytes.Replace(v, []byte(`"id":`), []byte(`"id":1`), 1))
+		return b.Put([]byte("abcdef"), regexp.MustCompile(`"id":\d+`).ReplaceAll(v, []byte(`"id":11259375`)))
 	})
 }
 
