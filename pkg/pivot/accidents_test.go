@@ -75,6 +75,9 @@ func (v view) perform(w world, step Step) world {
 	case RetireDirectory:
 		e := slot()
 		e.dir, e.mine, e.parked = Absent, false, false
+		if step.Slot == SeedSlot {
+			e.ran = false
+		}
 	}
 	w.fix(n)
 	return w

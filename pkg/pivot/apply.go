@@ -69,6 +69,7 @@ func started(s *State, sl *Slot, step Step) {
 		sl.ID = step.ID
 	}
 	sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Reason = Running, Up, Yes, false, ""
+	sl.Assigned = sl.ID
 	if sl.Args == "" {
 		sl.Args = JoinerArgs
 	}

@@ -106,6 +106,10 @@ func seedDirectory(s *State) Decision {
 		return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I3",
 			Found: fmt.Sprintf("the seed's directory is %s: %s", n.Seed.Class, n.Seed.Reason), Want: "a whole one, or none before the first start"})
 	case Absent, Empty:
+		if n.Seed.Assigned != 0 { // to start anew would be a second cluster under this name (I1)
+			return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I9",
+				Found: fmt.Sprintf("the seed's directory is %s, its node was member %s", n.Seed.Class, n.Seed.Assigned), Want: "the disk that holds it"})
+		}
 		return doOn(StartSeed, n.Name, SeedSlot, 0, "the seed has never started")
 	}
 	return Decision{}

@@ -126,8 +126,10 @@ type Slot struct {
 	Class  Class
 	Reason string // why part or foreign, for people
 	// ID of the directory or process; 0 unknown or none.
-	ID   MemberID
-	Proc Proc
+	ID MemberID
+	// Assigned is the identity that the agent's own records give this slot; 0 none.
+	Assigned MemberID
+	Proc     Proc
 	// PeerUp: /version answers on its peer port.
 	PeerUp Tri
 	Parked bool
@@ -363,6 +365,9 @@ func (s Slot) String() string {
 	out := fmt.Sprintf("%s %s", s.Class, s.Proc)
 	if s.ID != 0 {
 		out += " id=" + s.ID.String()
+	}
+	if s.Assigned != 0 && s.Assigned != s.ID {
+		out += " assigned=" + s.Assigned.String()
 	}
 	if s.PeerUp != Unknown {
 		out += " peerup=" + s.PeerUp.String()

@@ -167,7 +167,7 @@ func (g *walk) end(w *world, at int32) {
 			g.bad = &violation{why: "liveness: waits for what will not come", at: at, do: d.String()}
 		default:
 			name := d.Refusals[0].Name
-			if why := w.excuse(g.n); why == "" && g.target == TargetMembers {
+			if why := w.excuse(g.n, g.target); why == "" {
 				g.bad = &violation{why: "liveness: refuses where nothing is wrong", at: at, do: d.String()}
 			}
 			if d.Waits() {
@@ -179,8 +179,8 @@ func (g *walk) end(w *world, at int32) {
 }
 
 // excuse: what a person must put right; without one the end must be Done.
-func (w *world) excuse(n int) string {
-	if w.stray == strayLearner || w.stray == strayVoter {
+func (w *world) excuse(n int, target Target) string {
+	if w.stray == strayLearner || w.stray == strayVoter || w.stray != strayNone && target == TargetSeed {
 		return "stray member"
 	}
 	why := ""
@@ -188,8 +188,11 @@ func (w *world) excuse(n int) string {
 		if e.role == Voter && !(e.mine && e.dir == Whole) {
 			why = etcdName(ix) + " lost its directory"
 		}
-		if e.dir == Foreign && ix != seedIx {
-			why = etcdName(ix) + " has a foreign directory"
+		if target == TargetSeed && ix == seedIx && e.ran && e.dir != Whole {
+			why = "the seed lost its directory"
+		}
+		if e.dir == Foreign && (ix != seedIx || target == TargetSeed) || ix == seedIx && target == TargetSeed && (e.dir == Part || e.dir == Older) {
+			why = etcdName(ix) + " has a directory that is " + e.dir.String()
 		}
 	})
 	return why

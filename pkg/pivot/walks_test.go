@@ -52,6 +52,9 @@ func runWalk(t *testing.T, g *walk, roots []world) {
 	if g.bad != nil {
 		t.Fatal(g.complaint())
 	}
+	if g.ends["Done"] == 0 {
+		t.Fatal("no end is Done")
+	}
 	if testing.Verbose() {
 		t.Log("the longest route:")
 		for _, r := range route {
@@ -79,7 +82,7 @@ func seedRoots(faults uint8) []world {
 	for _, c := range classesOfAMember {
 		for _, silent := range []bool{false, true} {
 			w := world{leader: nobody, faults: faults, seed: wetcd{dir: c}}
-			w.node[0].silent = silent
+			w.node[0].silent, w.node[0].m.dir = silent, Absent
 			if c == Whole { // init was run before, and the power went
 				w.seed = wetcd{dir: c, mine: true, role: Voter, named: true, ran: true}
 			}
@@ -94,7 +97,8 @@ func TestWalkSeed(t *testing.T) {
 }
 
 // TestApplyIsTheTruth: the forecast of a step is what a look shows after the
-// step worked, in every world of a walk whose nodes all answer.
+// step worked, in every world of a walk whose nodes all answer and whose
+// proxies admit.
 func TestApplyIsTheTruth(t *testing.T) {
 	g := newWalk(2, TargetMembers, Next)
 	g.run(pivotRoots(2, 1, []Class{Absent, Part}))
@@ -103,7 +107,7 @@ func TestApplyIsTheTruth(t *testing.T) {
 		w := k.world(2)
 		s := v.observe(&w, TargetMembers)
 		d := Next(s)
-		if d.Step == nil || d.Step.Kind == Done || w.node[0].silent || w.node[1].silent {
+		if d.Step == nil || d.Step.Kind == Done || w.node[0].silent || w.node[1].silent || w.node[0].deaf || w.node[1].deaf {
 			continue
 		}
 		to := v.perform(w, *d.Step)
@@ -119,14 +123,19 @@ func TestApplyIsTheTruth(t *testing.T) {
 }
 
 // same evens out what a step alone does not decide: when a started process
-// answers its peers, what a removed one's directory is called, who proved what
+// answers its peers and with which arguments, what a removed one's directory is called, who proved what
 // is no longer listed.
 func same(states ...*State) {
 	for _, s := range states {
+		s.Want.Forget = nil
 		for i := range s.Nodes {
 			for _, sl := range []*Slot{&s.Nodes[i].Member, &s.Nodes[i].Seed} {
 				if sl.Proc == Up {
 					sl.PeerUp = Unknown
+				}
+				sl.Args, sl.Assigned = "", 0
+				if sl.Class == Part {
+					sl.ID = 0
 				}
 				if sl.Class != Running {
 					sl.LateRestarted = false

@@ -352,6 +352,9 @@ func (v view) observeNode(w *world, p, i int) Node {
 			args = "max-learners=1"
 		}
 		out.Seed = observeSlot(w, &w.seed, seedID, seedID, args)
+		if w.seed.ran {
+			out.Seed.Assigned = seedID
+		}
 	}
 	return out
 }
