@@ -173,11 +173,18 @@ func (n *node) readSlot(ctx context.Context, slot wire.Slot, dry bool) (datadir.
 	return datadir.ReadIsolated(ctx, "", dir)
 }
 
+// dataFound names what was found and the way out; the attic is where init
+// itself leaves old directories alone.
 func dataFound(id wire.Identity, info datadir.Info) error {
-	return &wire.Refusal{Name: "DataFound", Node: id.Node.Name, Cites: "I3",
-		Found: info.Dir + ": " + info.Identity(),
-		Want: fmt.Sprintf("nothing there, or another --data-dir; to keep that data and begin anew: mv %s %s",
-			info.Dir, filepath.Clean(info.Dir)+".old")}
+	what := info.Dir
+	if what == id.DataDir {
+		what = filepath.Join(what, "*")
+	}
+	want := fmt.Sprintf("nothing there, or another --data-dir; to keep that data and begin anew, move %s into %s", what, id.Attic())
+	if info.Class == wire.ClassRunning {
+		want = "no etcd running there, or another --data-dir"
+	}
+	return &wire.Refusal{Name: "DataFound", Node: id.Node.Name, Cites: "I3", Found: info.Dir + ": " + info.Identity(), Want: want}
 }
 
 func hostPort(ip string, port int) string { return net.JoinHostPort(ip, strconv.Itoa(port)) }

@@ -92,7 +92,7 @@ func readJournals(ctx context.Context, c *agentclient.Client, nodes []driver.Nod
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				r.Silent = append(r.Silent, silentNode{n.Ref.Name, n.Ref.Address, err.Error()})
+				r.Silent = append(r.Silent, silentNode{n.Ref.Name, n.Ref.Address, reason(err)})
 				return
 			}
 			r.Entries = append(r.Entries, reply.Entries...)

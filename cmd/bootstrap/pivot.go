@@ -167,16 +167,22 @@ func (a *app) pivotPlan(ctx context.Context, c *client, want wire.Spec, forget [
 	if err := needSpec(ctx, d, &want); err != nil {
 		return err
 	}
-	route, _, err := d.Plan(ctx, want, forget)
+	route, v, err := d.Plan(ctx, want, forget)
 	if err != nil {
 		return err
 	}
 	a.printf("the route as it looks now; nothing is done, and each real step looks again first\n\n")
-	return a.printRoute(route)
+	return a.printRoute(route, v)
 }
 
-func (a *app) printRoute(route []pivot.RouteEntry) error {
+func (a *app) printRoute(route []pivot.RouteEntry, v *driver.View) error {
 	step := 0
+	named := func(s pivot.Step) pivot.Step {
+		if v.State.Member(s.ID) == nil {
+			s.ID = 0 // a learner that is still to be registered: etcd gives it its ID
+		}
+		return s
+	}
 	for _, e := range route {
 		switch s := e.Decision.Step; {
 		case s != nil && s.Kind == pivot.Done && step == 0:
@@ -187,7 +193,7 @@ func (a *app) printRoute(route []pivot.RouteEntry) error {
 			return nil
 		case s != nil:
 			step++
-			a.printf("%3d. %s\n%s\n", step, s, wrap(s.Why, 5))
+			a.printf("%3d. %s\n%s\n", step, named(*s), wrap(s.Why, 5))
 		case e.Settled:
 			for _, r := range e.Decision.Refusals {
 				a.printf("     %s\n", oneLine(r.String()))
@@ -203,11 +209,7 @@ func silentNodes(v *driver.View) []silentNode {
 	var out []silentNode
 	for _, n := range v.Nodes {
 		if n.Obs == nil {
-			s := silentNode{Node: n.Ref.Name, Address: n.Ref.Address, Why: "no answer"}
-			if n.Err != nil {
-				s.Why = n.Err.Error()
-			}
-			out = append(out, s)
+			out = append(out, silentNode{Node: n.Ref.Name, Address: n.Ref.Address, Why: reason(n.Err)})
 		}
 	}
 	return out

@@ -74,8 +74,6 @@ Exit codes: 0 done, 1 failed, 2 not understood, 3 refused, with the refusal's na
 	a.set.Bind(root.PersistentFlags(), config.Global)
 	root.AddCommand(a.initCmd(), a.agentCmd(), a.etcdCmd(), a.proxyCmd(), a.pkiCmd(),
 		a.pivotCmd(), a.statusCmd(), a.journalCmd(), a.demoCmd(), a.versionCmd(), a.datadirReadCmd())
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	return root
 }
 

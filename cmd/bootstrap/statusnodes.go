@@ -20,10 +20,7 @@ const (
 func newNodeStatus(n driver.NodeView) nodeStatus {
 	out := nodeStatus{Name: n.Ref.Name, Address: n.Ref.Address, Agent: "answers"}
 	if n.Obs == nil {
-		out.Agent, out.Why = "silent", "no answer"
-		if n.Err != nil {
-			out.Why = n.Err.Error()
-		}
+		out.Agent, out.Why = "silent", reason(n.Err)
 		return out
 	}
 	o := n.Obs
@@ -72,7 +69,7 @@ func slotWords(sl *wire.SlotStatus) string {
 	if sl.Class == wire.ClassUnknown {
 		words[0] = "unknown"
 	}
-	if sl.Parked {
+	if sl.Parked && sl.Class != wire.ClassAbsent {
 		words = append(words, "parked")
 	}
 	if sl.Process.Restarts > 0 {
@@ -99,7 +96,9 @@ func proxyWords(p *wire.ProxyStatus) string {
 	var out string
 	switch {
 	case members > 0 && seed:
-		out = fmt.Sprintf("to seed and %d members", members)
+		out = fmt.Sprintf("to seed and %d", members)
+	case members == 1:
+		out = "to 1 member"
 	case members > 0:
 		out = fmt.Sprintf("to %d members", members)
 	case seed:

@@ -111,7 +111,7 @@ func newStatus(v *driver.View, d pivot.Decision) *statusReport {
 		r.Nodes = append(r.Nodes, newNodeStatus(n))
 	}
 	r.fillMembers(v)
-	r.Quorum = newQuorum(v)
+	r.Quorum = newQuorum(v, r.Members)
 	for _, n := range r.Nodes {
 		if c := n.Certificate; c != nil && (r.Certificate == nil || c.NotAfter.Before(r.Certificate.NotAfter)) {
 			r.Certificate = c
@@ -122,7 +122,7 @@ func newStatus(v *driver.View, d pivot.Decision) *statusReport {
 	return r
 }
 
-func newQuorum(v *driver.View) quorum {
+func newQuorum(v *driver.View, listed []memberStatus) quorum {
 	q := quorum{State: pivot.QuorumUnknown.String()}
 	var votes []pivot.Vote
 	for _, m := range v.State.Voters() {
@@ -140,8 +140,19 @@ func newQuorum(v *driver.View) quorum {
 	state := pivot.Judge(votes)
 	q.State = state.String()
 	switch {
-	case !v.State.ListKnown:
-		q.Text = "no quorum seen: no leader answers with a member list"
+	case !v.State.ListKnown && len(listed) == 0:
+		q.Text = "no quorum seen: nobody answers with a member list"
+	case !v.State.ListKnown: // what one member last knew; good enough for words
+		for _, m := range listed {
+			if m.Role == pivot.Voter.String() {
+				q.Voters++
+				if m.Health == "serves" || m.Health == "up" {
+					q.Serve++
+				}
+			}
+		}
+		q.Text = fmt.Sprintf("no quorum: %d of %d voters answer, and none leads", q.Serve, q.Voters)
+		q.Serve = 0
 	case state == pivot.QuorumHeld:
 		q.Text = fmt.Sprintf("quorum held %d/%d", q.Serve, q.Voters)
 	default:

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"net/url"
 	"strings"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
@@ -39,6 +41,20 @@ func cut(s string, n int) string {
 		return string(r[:n-1]) + "…"
 	}
 	return s
+}
+
+// reason is why an agent did not answer, without the URL around it.
+func reason(err error) string {
+	var u *url.Error
+	switch {
+	case err == nil:
+		return "no answer"
+	case errors.As(err, &u) && u.Timeout():
+		return "no answer in time"
+	case errors.As(err, &u):
+		return u.Err.Error()
+	}
+	return err.Error()
 }
 
 func slotOf(m pivot.Member) wire.Slot { return wire.Slot(m.Slot) }
