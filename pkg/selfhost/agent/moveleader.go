@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -76,21 +77,38 @@ func (a *Agent) move(ctx context.Context, in wire.MemberRequest, v *leaderView) 
 	held := time.Since(start)
 	defer a.holdAll(context.WithoutCancel(ctx), in.HoldNodes, false)
 	time.Sleep(drainProposed) // not for evidence: etcd tells nobody what is proposed
-	_, callErr := c.MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: uint64(in.MemberID)})
-	moved := time.Since(start)
+	// etcd looks for the new leader once per 100 ms before it answers this call;
+	// Status shows it within a few.
+	call := make(chan error, 1)
+	go func() {
+		_, err := c.MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: uint64(in.MemberID)})
+		call <- rpctypes.Error(err)
+	}()
+	if err := awaitLeader(ctx, c, in.MemberID, call); err != nil {
+		return err
+	}
+	a.log.Info("leadership moved", "to", in.MemberID, "held", held, "shown", time.Since(start))
+	return nil
+}
+
+// awaitLeader polls Status until it names id. The call's own error counts only
+// after a look that still shows another leader (I8).
+func awaitLeader(ctx context.Context, c pb.MaintenanceClient, id wire.ID, call <-chan error) error {
+	var callErr error
 	for {
 		st, err := c.Status(ctx, &pb.StatusRequest{})
-		if err == nil && wire.ID(st.GetLeader()) == in.MemberID {
-			a.log.Info("leadership moved", "to", in.MemberID, "held", held, "moved", moved, "shown", time.Since(start))
+		switch {
+		case err == nil && wire.ID(st.GetLeader()) == id:
 			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("leadership did not show at %s within %s: %w", id, moveDeadline, errors.Join(callErr, ctx.Err()))
+		case callErr != nil && err == nil && st.GetLeader() != 0:
+			return fmt.Errorf("move leadership to %s: %w", id, callErr)
 		}
-		if callErr != nil && ctx.Err() == nil && err == nil && st.GetLeader() != 0 {
-			return fmt.Errorf("move leadership to %s: %w", in.MemberID, rpctypes.Error(callErr)) // re-read: it stayed
+		select {
+		case callErr = <-call:
+		case <-time.After(movePoll):
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("leadership did not show at %s within %s: %w", in.MemberID, moveDeadline, ctx.Err())
-		}
-		time.Sleep(movePoll)
 	}
 }
 

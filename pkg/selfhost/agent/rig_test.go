@@ -237,7 +237,7 @@ func (r *rig) grant(driver string, number uint64, epoch wire.Epoch) {
 	spec := wire.Spec{V: wire.V, Epoch: epoch.Number, Fence: number, Count: 1, Target: wire.TargetMembers, Nodes: r.nodes(), Ports: testPorts}
 	r.act = wire.Act{V: wire.V, Driver: driver, Number: number, Round: 1, Epoch: epoch.Number}
 	for _, n := range r.nodes() {
-		r.must(errOf(r.client.GrantTake(r.t.Context(), n.Address, wire.GrantRequest{Driver: driver, DriverName: driver, Number: number, Round: 1, Epoch: epoch, Spec: spec})))
+		r.must(errOf(r.client.GrantTake(r.t.Context(), n.Address, wire.GrantRequest{Driver: driver, DriverName: driver, Number: number, Round: 1, TTLMillis: time.Minute.Milliseconds(), Epoch: epoch, Spec: spec})))
 		r.must(r.client.Spec(r.t.Context(), n.Address, wire.SpecRequest{Act: r.act, Spec: spec}))
 	}
 }

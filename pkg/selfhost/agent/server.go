@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/version"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
@@ -54,7 +55,7 @@ func (a *Agent) serve(ctx context.Context, l net.Listener, ready func()) error {
 	tending, stop := context.WithCancel(ctx)
 	a.work.Go(func() { a.tend(tending) })
 	defer stop()
-	a.log.Info("agent serves", "address", l.Addr().String(), "node", a.id.Node.Name)
+	a.log.Info("agent serves", "address", l.Addr().String(), "version", version.Version)
 	a.notifyReady()
 	if ready != nil {
 		ready()

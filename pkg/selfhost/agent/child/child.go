@@ -167,8 +167,8 @@ func (c *Child) look() error {
 	switch {
 	case holder == c.pid:
 	case holder == 0:
-		c.pid = 0
 		c.died(nil)
+		c.pid = 0
 	default:
 		if c.pid != 0 {
 			c.died(nil) // another took the lock between two looks
