@@ -26,7 +26,8 @@ func (r *statusReport) text() string {
 		fmt.Fprintf(&b, "%-17s %-8s%s\n", c.Type, c.Status, strings.TrimLeft(wrap(oneLine(c.Text), 26), " "))
 	}
 	if c := r.Certificate; c != nil {
-		fmt.Fprintf(&b, "\nfirst certificate to expire: %s of %s, on %s (%d days)\n", c.Name, c.Node, c.NotAfter.Format(time.DateOnly), int(c.NotAfter.Sub(r.Time).Hours()/24))
+		fmt.Fprintf(&b, "\n%s\n", wrap(fmt.Sprintf("first certificate to expire: %s of %s, on %s (%d days)",
+			c.Name, c.Node, c.NotAfter.Format(time.DateOnly), int(c.NotAfter.Sub(r.Time).Hours()/24)), 0))
 	}
 	b.WriteString("\n" + r.Next.text())
 	return b.String()
@@ -35,7 +36,7 @@ func (r *statusReport) text() string {
 func (r *statusReport) leaderText() string {
 	for _, m := range r.Members {
 		if m.Leader {
-			return "leader " + placeText(m)
+			return "leader " + place(m, func(s string) string { return s }, 1000)
 		}
 	}
 	return "no leader known"
@@ -46,6 +47,7 @@ func (r *statusReport) memberTable(b *strings.Builder) {
 		fmt.Fprintf(b, "\nno leader answers; this is the list as %s last knew it", r.ListFrom)
 	}
 	const row = "%-16s %-15s %-7s %-9s %5s %9s %6s %6s\n"
+	name := r.shortNames()
 	fmt.Fprintf(b, "\n"+row, "MEMBER", "ON", "ROLE", "HEALTH", "TERM", "INDEX", "LAG", "DB")
 	for _, m := range r.Members {
 		role := m.Role
@@ -54,40 +56,64 @@ func (r *statusReport) memberTable(b *strings.Builder) {
 		}
 		term, index, lag, db := "-", "-", "-", "-"
 		if m.Term != 0 {
-			term, index = strconv.FormatUint(m.Term, 10), strconv.FormatUint(m.Index, 10)
+			term, index = figure(m.Term, 5), figure(m.Index, 9)
 		}
 		if m.LagKnown {
-			lag = strconv.FormatUint(m.Lag, 10)
+			lag = figure(m.Lag, 6)
 		}
 		if m.DBSize != 0 {
 			db = bytesText(m.DBSize)
 		}
-		fmt.Fprintf(b, row, m.ID, cut(placeText(m), 15), role, m.Health, cut(term, 5), cut(index, 9), cut(lag, 6), db)
+		fmt.Fprintf(b, row, m.ID, place(m, name, 15), role, m.Health, term, index, lag, db)
 	}
 	if len(r.Members) == 0 {
 		b.WriteString("(none could be read)\n")
 	}
 }
 
-// placeText is the node, and the slot where it is a seed.
-func placeText(m memberStatus) string {
+// place is the node in at most n runes, and the slot where it is a seed.
+func place(m memberStatus, name func(string) string, n int) string {
+	const seed = "/seed"
 	switch {
 	case m.Node == "":
-		return m.URL
+		return cut(m.URL, n)
 	case m.Slot == wire.SlotSeed:
-		return m.Node + "/seed"
+		return cut(name(m.Node), n-len(seed)) + seed
 	}
-	return m.Node
+	return cut(name(m.Node), n)
+}
+
+// shortNames makes a node's name fit a table: up to its first dot, where that
+// tells the nodes apart.
+func (r *statusReport) shortNames() func(string) string {
+	short := func(s string) string { s, _, _ = strings.Cut(s, "."); return s }
+	seen := map[string]bool{}
+	for _, n := range r.Nodes {
+		if seen[short(n.Name)] {
+			return func(s string) string { return s }
+		}
+		seen[short(n.Name)] = true
+	}
+	return short
+}
+
+// figure is n in at most width columns; a longer one is rounded, never cut off.
+func figure(n uint64, width int) string {
+	if s := strconv.FormatUint(n, 10); len(s) <= width {
+		return s
+	}
+	return fmt.Sprintf("%.*e", max(0, width-6), float64(n))
 }
 
 func (r *statusReport) nodeTable(b *strings.Builder) {
-	const row = "%-12s %-15s %-7s %-14s %-14s %-s\n"
+	const row = "%-15s %-15s %-7s %-12s %-12s %-s\n"
+	name := r.shortNames()
 	fmt.Fprintf(b, "\n"+row, "NODE", "ADDRESS", "AGENT", "SEED", "MEMBER", "PROXY")
 	for _, n := range r.Nodes {
-		line := fmt.Sprintf(row, cut(n.Name, 12), cut(n.Address, 15), n.Agent, cut(n.Seed, 14), cut(n.Member, 14), cut(n.Proxy, 13))
+		line := fmt.Sprintf(row, cut(name(n.Name), 15), cut(n.Address, 15), n.Agent, cut(n.Seed, 12), cut(n.Member, 12), cut(n.Proxy, 14))
 		b.WriteString(strings.TrimRight(line, " \n") + "\n")
 		if n.Driver != "" {
-			fmt.Fprintf(b, "%s\n", wrap("driven by "+n.Driver, 13))
+			fmt.Fprintf(b, "%s\n", wrap("driven by "+n.Driver, 16))
 		}
 	}
 }
