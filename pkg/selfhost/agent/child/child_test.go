@@ -184,7 +184,11 @@ func TestStop(t *testing.T) {
 				c, _ = w.agent()
 			}
 			pid := w.holder()
-			if err := c.Stop(300 * time.Millisecond); err != nil {
+			grace := Grace
+			if tc.mode == "stubborn" {
+				grace = 300 * time.Millisecond
+			}
+			if err := c.Stop(grace); err != nil {
 				t.Fatal(err)
 			}
 			w.await("down", func() bool { d, err := c.Down(); return d && err == nil })
