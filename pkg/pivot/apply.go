@@ -120,9 +120,10 @@ func removed(s *State, id MemberID) {
 
 // Settle is what waiting brings where nothing fails: processes that are up
 // serve, learners that serve are in sync, a list without leader elects one.
-// It serves the dry run and the walk.
+// a seed's first start makes the cluster. It serves the dry run.
 func Settle(s State) State {
 	s = s.Clone()
+	firstCluster(&s)
 	for i := range s.Nodes {
 		for _, name := range []SlotName{MemberSlot, SeedSlot} {
 			sl := s.Nodes[i].Slot(name)
@@ -144,6 +145,22 @@ func Settle(s State) State {
 		}
 	}
 	return s
+}
+
+// firstCluster: the seed that runs where no list was known is its only voter.
+func firstCluster(s *State) {
+	if s.ListKnown || s.Want.Target != TargetSeed || len(s.Want.Nodes) == 0 {
+		return
+	}
+	n := s.Node(s.Want.Nodes[0])
+	if n == nil || n.Seed.Class != Running {
+		return
+	}
+	if n.Seed.ID == 0 {
+		n.Seed.ID = freshID(s, n.Name)
+	}
+	s.ListKnown = true
+	s.Members = []Member{{ID: n.Seed.ID, Node: n.Name, Slot: SeedSlot, Role: Voter, Started: Yes}}
 }
 
 // RouteEntry is one line of a planned route: a step, a wait, or where it ends.

@@ -90,7 +90,7 @@ func awaitLearners(s *State) Decision {
 		switch {
 		case m.AtIndex != Yes:
 			found := "its index is not known yet"
-			if m.AtIndex == No {
+			if m.AtIndex == No && m.Lag > 0 {
 				found = fmt.Sprintf("it is %d entries behind the leader", m.Lag)
 			}
 			rs = append(rs, Refusal{Name: "NotInSync", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: found, Want: "within 1000 entries"})

@@ -134,7 +134,7 @@ func keepsQuorum(s *State, step Step) *Refusal {
 		return nil
 	}
 	if of == 0 || have < need {
-		return &Refusal{Cites: "I2", Found: fmt.Sprintf("%d of %d voters would serve", have, of), Want: fmt.Sprintf("%d", need)}
+		return &Refusal{Cites: "I2", Found: fmt.Sprintf("%d of %d voters would serve", have, of), Want: fmt.Sprintf("at least %d", need)}
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func hashesEqual(s *State, step Step) *Refusal {
 		return nil
 	}
 	if s.Proof.Differ != "" || len(ids) == 0 || !s.Proof.Has(ids...) {
-		return &Refusal{Cites: "I3", Found: "no equal hashes of all members: " + s.Proof.Differ, Want: "ProveHashes"}
+		return &Refusal{Cites: "I3", Found: orWord(s.Proof.Differ, "no equal hashes of all members at one revision"), Want: "ProveHashes"}
 	}
 	return nil
 }
