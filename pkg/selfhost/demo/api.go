@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -202,6 +203,9 @@ func (a *apiLoad) counts() (ok, errs, retriable int, texts []string) {
 
 // lost compares what was acknowledged with what a fresh list returns.
 func (a *apiLoad) lost(ctx context.Context) ([]string, error) {
+	a.mu.Lock()
+	acked := maps.Clone(a.acked) // before the read: what is acknowledged after it may be newer
+	a.mu.Unlock()
 	l, err := a.client.Resource(configMaps).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=demo"})
 	if err != nil {
 		return nil, fmt.Errorf("list ConfigMaps: %w", err)
@@ -210,10 +214,8 @@ func (a *apiLoad) lost(ctx context.Context) ([]string, error) {
 	for i := range l.Items {
 		have[l.Items[i].GetName()] = value(&l.Items[i])
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var out []string
-	for name, n := range a.acked {
+	for name, n := range acked {
 		if got, ok := have[name]; !ok || got < n {
 			out = append(out, fmt.Sprintf("ConfigMap %s: acknowledged %d, found %d", name, n, got))
 		}

@@ -267,7 +267,9 @@ func (n *Node) Driver(name string, c driver.Config) (*driver.Driver, func(), err
 }
 
 // EtcdTLS is the apiserver's client identity towards etcd on node n.
-func (n *Node) EtcdTLS() (*tls.Config, error) { return pki.ClientConfig(n.PKIDir(), pki.RoleEtcdClient) }
+func (n *Node) EtcdTLS() (*tls.Config, error) {
+	return pki.ClientConfig(n.PKIDir(), pki.RoleEtcdClient)
+}
 
 // Client connects to etcd at endpoints (host:port), default the node's proxy.
 func (n *Node) Client(endpoints ...string) (*clientv3.Client, error) {

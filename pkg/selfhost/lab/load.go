@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,6 +129,9 @@ func (w *Writers) Gap() time.Duration {
 // Lost compares what was acknowledged with what c reads: keys that are absent
 // or hold an older value than the last acknowledged.
 func (w *Writers) Lost(ctx context.Context, c *clientv3.Client) (lost []string, err error) {
+	w.mu.Lock()
+	acked := maps.Clone(w.acked) // before the read: what is acknowledged after it may be newer
+	w.mu.Unlock()
 	r, err := c.Get(ctx, w.prefix+"/", clientv3.WithPrefix())
 	if err != nil {
 		return nil, fmt.Errorf("read back %s: %w", w.prefix, err)
@@ -140,9 +144,7 @@ func (w *Writers) Lost(ctx context.Context, c *clientv3.Client) (lost []string, 
 		}
 		have[string(kv.Key)] = n
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for k, v := range w.acked {
+	for k, v := range acked {
 		if n, ok := have[k]; !ok || n < v {
 			lost = append(lost, fmt.Sprintf("%s: acknowledged %d, found %d", k, v, n))
 		}

@@ -1,0 +1,7 @@
+//go:build sweep
+
+package cases
+
+import "testing"
+
+func TestDriverKilledAfterEachStepAlone(t *testing.T) { sweepKills(t) }
