@@ -199,11 +199,18 @@ func (r *rig) retireSeed(leader, seed wire.ID, epoch wire.Epoch) {
 	r.must(r.client.Tombstone(ctx, a1, wire.TombstoneRequest{Act: r.act, Tombstone: tomb}))
 	r.refused(errOf(r.client.Retire(ctx, a1, slot)), "StillWanted")
 	r.must(r.client.Stop(ctx, a1, slot))
-	r.must(r.client.CloseDrain(ctx, a1, r.act))
+	// Connections end by GOAWAY; what is left a second later is closed.
+	stopped := time.Now()
+	closed := false
 	r.await(0, "seed down", func(o *wire.Observation) bool {
+		if !closed && time.Since(stopped) > time.Second {
+			closed = true
+			r.must(r.client.CloseDrain(ctx, a1, r.act))
+		}
 		s := o.SlotOf(wire.SlotSeed)
 		return s.Process.State == wire.ProcDown && s.Parked
 	})
+	r.must(r.client.CloseDrain(ctx, a1, r.act))
 	act := r.act
 	act.Seen = wire.ListHash(r.observe(0).SlotOf(wire.SlotMember).Etcd.Members)
 	out, err := r.client.Remove(ctx, a1, wire.MemberRequest{Act: act, MemberID: seed})

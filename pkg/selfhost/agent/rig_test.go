@@ -191,6 +191,18 @@ func (r *rig) end(i int) { r.ends[r.ids[i].Node.Name]() }
 
 // killAll ends agents, then whatever still holds a lock of this rig.
 func (r *rig) killAll() {
+	for _, id := range r.ids {
+		if r.ends[id.Node.Name] == nil {
+			continue
+		}
+		// A proxy started a moment ago holds no lock yet, and could not be found.
+		for range 500 {
+			if pid, err := datadir.HolderPID(id.State(wire.FileProxyLock)); err != nil || pid != 0 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 	for _, end := range r.ends {
 		end()
 	}
