@@ -220,8 +220,12 @@ func knownDirectories(s *State) Decision {
 	var rs []Refusal
 	for _, n := range s.Nodes {
 		for _, name := range []SlotName{MemberSlot, SeedSlot} {
-			if sl := n.Slot(name); sl.Class == ClassUnknown || sl.Proc == ProcUnknown {
-				rs = append(rs, Refusal{Name: "DirectoryUnknown", Step: StartMember, Node: n.Name, Cites: "I10",
+			sl := n.Slot(name)
+			if seed := s.SeedMember(); name == SeedSlot && sl.Parked && sl.Proc == Down && seed != nil && seed.Node == n.Name {
+				continue // stopped on its way out: its removal does not hang on its directory
+			}
+			if sl.Class == ClassUnknown || sl.Proc == ProcUnknown {
+				rs = append(rs, Refusal{Name: "DirectoryUnknown", Step: StartMember, Node: n.Name, Wait: sl.Reading, Cites: "I10",
 					Found: fmt.Sprintf("the %s slot cannot be read: %s", name, sl.Reason), Want: "make it readable"})
 			}
 		}
@@ -252,6 +256,15 @@ func anyRuns(s *State) bool {
 		}
 	}
 	return false
+}
+
+// unstarted names the entries that stop an election where a voter was added
+// by other means and never came (CASES M1).
+func unstarted(s *State) string {
+	if len(s.Unstarted) == 0 {
+		return ""
+	}
+	return "; of the list that one serves, " + strings.Join(s.Unstarted, ", ")
 }
 
 // finishTombstones: a removal read in the list is final (I8).

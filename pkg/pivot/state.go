@@ -130,6 +130,8 @@ type Slot struct {
 	// Assigned is the identity that the agent's own records give this slot; 0 none.
 	Assigned MemberID
 	Proc     Proc
+	// Reading: the directory is being read; its class is known soon.
+	Reading bool
 	// PeerUp: /version answers on its peer port.
 	PeerUp Tri
 	Parked bool
@@ -232,6 +234,9 @@ type State struct {
 	ListKnown  bool
 	Members    []Member
 	Leader     MemberID // 0 unknown
+	// Unstarted are entries that never started, in words, of a list that a member
+	// serves while no leader answers: for people, no decision rests on it.
+	Unstarted []string
 	Grant      Grant
 	Proof      Proof
 	Tombstones []Tombstone
@@ -311,6 +316,7 @@ func (s State) Clone() State {
 	s.Members = append([]Member(nil), s.Members...)
 	s.Proof.Members = append([]MemberID(nil), s.Proof.Members...)
 	s.Tombstones = append([]Tombstone(nil), s.Tombstones...)
+	s.Unstarted = append([]string(nil), s.Unstarted...)
 	return s
 }
 
@@ -339,6 +345,9 @@ func (s State) String() string {
 	}
 	if !s.ListKnown {
 		b.WriteString("list unknown\n")
+	}
+	for _, u := range s.Unstarted {
+		b.WriteString("unstarted " + u + "\n")
 	}
 	for _, m := range s.Members {
 		b.WriteString(m.String())

@@ -3,6 +3,7 @@ package selfhost_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"go/parser"
 	"go/token"
 	"io"
@@ -11,6 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
 const module = "github.com/etcd-selfhost/etcd-selfhost/"
@@ -172,5 +176,13 @@ func TestOnePackageDoc(t *testing.T) {
 		if len(p.GoFiles) > 0 && len(docs) != 1 {
 			t.Errorf("%s: package doc in %v, want it in exactly one file", p.ImportPath, docs)
 		}
+	}
+}
+
+// TestJoinersArgs: the brain may import nothing, so it has its own word for what
+// the hands render on every member (I11).
+func TestJoinersArgs(t *testing.T) {
+	if want := fmt.Sprintf("max-learners=%d", wire.MaxLearners); pivot.JoinerArgs != want {
+		t.Errorf("the brain expects %s, the hands render %s", pivot.JoinerArgs, want)
 	}
 }
