@@ -231,12 +231,12 @@ type State struct {
 	Want  Want
 	Nodes []Node
 	// ListKnown: Members is raft's configuration; otherwise Members is empty.
-	ListKnown  bool
-	Members    []Member
-	Leader     MemberID // 0 unknown
+	ListKnown bool
+	Members   []Member
+	Leader    MemberID // 0 unknown
 	// Unstarted are entries that never started, in words, of a list that a member
 	// serves while no leader answers: for people, no decision rests on it.
-	Unstarted []string
+	Unstarted  []string
 	Grant      Grant
 	Proof      Proof
 	Tombstones []Tombstone

@@ -90,9 +90,16 @@ func (a *Agent) observeSlot(ctx context.Context, slot wire.Slot) wire.SlotStatus
 	return s
 }
 
+// readWait is how long a look waits for a stopped directory to be read; a large
+// one is read on behind it, and the slot says so.
+const readWait = 200 * time.Millisecond
+
 func (a *Agent) observeStopped(ctx context.Context, s *wire.SlotStatus) {
-	info, err := a.classes.get(ctx, s.Slot)
+	wait, cancel := context.WithTimeout(ctx, readWait)
+	defer cancel()
+	info, err := a.classes.get(wait, s.Slot)
 	if err != nil {
+		s.Reading = wait.Err() != nil
 		s.Reason = err.Error()
 		return
 	}

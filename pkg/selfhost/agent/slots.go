@@ -274,6 +274,11 @@ func (a *Agent) retire(ctx context.Context, in wire.SlotRequest) (string, error)
 	if r.Wanted {
 		return "", a.refusal("StillWanted", "slot "+string(in.Slot)+" is kept running", "a stopped slot", "I3")
 	}
+	key, err := fingerprint(a.id.SlotDir(in.Slot))
+	if err != nil {
+		return "", err
+	}
+	info, known := a.classes.get(ctx, in.Slot) // reading takes long; the last look has most likely done it
 	lock, err := datadir.TryLock(a.id.SlotLock(in.Slot))
 	var held *datadir.Held
 	if errors.As(err, &held) {
@@ -283,9 +288,10 @@ func (a *Agent) retire(ctx context.Context, in wire.SlotRequest) (string, error)
 		return "", err
 	}
 	defer lock.Close()
-	info, err := datadir.ReadIsolated(ctx, a.exe, a.id.SlotDir(in.Slot))
-	if err != nil {
-		return "", err
+	if now, err := fingerprint(a.id.SlotDir(in.Slot)); err != nil || now != key || known != nil || info.Class == wire.ClassRunning {
+		if info, err = datadir.ReadIsolated(ctx, a.exe, a.id.SlotDir(in.Slot)); err != nil {
+			return "", err
+		}
 	}
 	if info.Class == wire.ClassAbsent && info.MemberID == 0 {
 		info.MemberID = in.MemberID // done before: find its entry

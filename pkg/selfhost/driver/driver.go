@@ -87,6 +87,9 @@ type View struct {
 	// Members is the list of the leader, or nil.
 	Members []wire.Member
 	Leader  wire.ID
+	// Served is a list that some member serves while no leader answers: for
+	// people, no decision rests on it.
+	Served []wire.Member
 	// State is what the brain is asked with (for the stored spec, or the wanted one in Run).
 	State pivot.State
 

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -196,7 +197,31 @@ func (v *View) readList() {
 	}
 	if _, sl := v.SlotOfMember(v.Leader); sl != nil && sl.Etcd != nil && sl.Etcd.Linearizable {
 		v.Members = sl.Etcd.Members
+		return
 	}
+	// For people only: what a member serves while no leader answers.
+	for _, nv := range v.Nodes {
+		for _, sl := range nv.slots() {
+			if e := sl.Etcd; e != nil && len(e.Members) > 0 && v.Served == nil {
+				v.Served = e.Members
+			}
+		}
+	}
+}
+
+// unstarted lists, in words, the entries of the served list that never started.
+func (v *View) unstarted() []string {
+	var out []string
+	for _, m := range v.Served {
+		if m.Name == "" {
+			role := "voter"
+			if m.Learner {
+				role = "learner"
+			}
+			out = append(out, fmt.Sprintf("%s %s %s never started", role, m.ID, strings.Join(m.PeerURLs, " ")))
+		}
+	}
+	return out
 }
 
 func (nv *NodeView) slots() []wire.SlotStatus {
@@ -263,6 +288,7 @@ func (d *Driver) fill(v *View, want *wire.Spec, forget []wire.ID) {
 	}
 	s.Leader = pivot.MemberID(v.Leader)
 	s.ListKnown = v.Members != nil
+	s.Unstarted = v.unstarted()
 	d.fillMembers(v, &s)
 	s.Tombstones = tombstones(v)
 	s.Grant = d.grantState(v, want)
@@ -292,6 +318,26 @@ func (d *Driver) fillNode(v *View, nv *NodeView, want *wire.Spec, targets []wire
 	return n
 }
 
+// removed: the list no longer names the member, or a tombstone says so for good.
+func (v *View) removed(id wire.ID) bool {
+	for _, nv := range v.Nodes {
+		if nv.Obs == nil {
+			continue
+		}
+		for _, t := range nv.Obs.Tombstones {
+			if t.MemberID == id && t.Phase == wire.TombFinal {
+				return true
+			}
+		}
+	}
+	for _, m := range v.Members {
+		if m.ID == id {
+			return false
+		}
+	}
+	return v.Members != nil
+}
+
 var classes = map[wire.Class]pivot.Class{
 	wire.ClassAbsent: pivot.Absent, wire.ClassEmpty: pivot.Empty, wire.ClassRunning: pivot.Running,
 	wire.ClassWhole: pivot.Whole, wire.ClassPart: pivot.Part, wire.ClassForeign: pivot.Foreign,
@@ -301,13 +347,17 @@ var procs = map[wire.ProcState]pivot.Proc{wire.ProcDown: pivot.Down, wire.ProcUp
 
 func fillSlot(v *View, sl wire.SlotStatus) pivot.Slot {
 	out := pivot.Slot{Class: classes[sl.Class], Reason: sl.Reason, ID: pivot.MemberID(sl.MemberID), Proc: procs[sl.Process.State],
-		PeerUp: tri(sl.Process.PeerUp), Parked: sl.Parked, LateRestarted: sl.LateRestarts > 0, Args: applyArgs(sl.Process.Args)}
+		PeerUp: tri(sl.Process.PeerUp), Reading: sl.Reading, Assigned: pivot.MemberID(sl.Assigned), Parked: sl.Parked, LateRestarted: sl.LateRestarts > 0, Args: applyArgs(sl.Process.Args)}
 	if sl.Class == wire.ClassRunning && out.ID == 0 {
 		out.ID = pivot.MemberID(sl.Assigned) // running, and not far enough to say its ID
 	}
 	if sl.Class == wire.ClassWhole && v.Epoch.ClusterID != 0 && sl.ClusterID != v.Epoch.ClusterID {
 		out.Class = pivot.Foreign
 		out.Reason = fmt.Sprintf("a directory of cluster %s, member %s; this cluster is %s", sl.ClusterID, sl.MemberID, v.Epoch.ClusterID)
+	}
+	if out.Class == pivot.Whole && v.removed(sl.MemberID) {
+		out.Class = pivot.Older
+		out.Reason = fmt.Sprintf("member %s was removed from this cluster", sl.MemberID)
 	}
 	return out
 }

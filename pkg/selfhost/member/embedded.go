@@ -96,6 +96,10 @@ func runEmbedded(ctx context.Context, args []string, h slog.Handler) error {
 		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady) // no systemd: nothing to tell
 	case <-e.Server.StopNotify():
 	case <-ctx.Done():
+		// Close would wait until it is ready, up to 7 s for a learner whose publish
+		// was lost. Nobody is served yet: it ends with the process, as etcdmain
+		// does, which takes no signal before it is ready; the log survives that.
+		return nil
 	}
 	select {
 	case <-ctx.Done():

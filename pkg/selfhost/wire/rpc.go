@@ -347,6 +347,8 @@ type SlotStatus struct {
 	Slot   Slot   `json:"slot"`
 	Class  Class  `json:"class"`
 	Reason string `json:"reason,omitempty"` // why part, foreign or unknown; who holds it where running
+	// Reading: the stopped directory is being read; its class is known soon.
+	Reading bool `json:"reading,omitempty"`
 	// Identity of the directory (stopped) or the process (running); zero unknown.
 	ClusterID ID     `json:"clusterID"`
 	MemberID  ID     `json:"memberID"`

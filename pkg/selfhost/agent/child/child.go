@@ -164,6 +164,9 @@ func (c *Child) look() error {
 	if err != nil {
 		return fmt.Errorf("who holds %s is unknown: %w", c.spec.Lock, err)
 	}
+	if holder == os.Getpid() {
+		holder = 0 // this agent itself, moving the directory: no process to adopt, let alone to signal
+	}
 	switch {
 	case holder == c.pid:
 	case holder == 0:
