@@ -52,7 +52,7 @@ func TestPivotByCommand(t *testing.T) {
 	rig.Must(t, lab.Fill(ctx, l.Client(0), "/fill", 5))
 
 	dry := l.Run(l.PivotArgs(0, "--dry-run")...)
-	for _, want := range []string{"RegisterLearner cp-3", "MoveLeader cp-1", "RetireDirectory cp-1/seed", "Done"} {
+	for _, want := range []string{"RegisterLearner cp-3", "MoveLeader cp-1", "RetireDirectory cp-1/seed", "done: every named node"} {
 		if dry.Code != 0 || !strings.Contains(dry.Stdout, want) {
 			t.Fatalf("the dry run does not show %q: %s", want, dry)
 		}

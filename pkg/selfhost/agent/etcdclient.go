@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/member"
@@ -28,8 +29,13 @@ const (
 	statusDeadline = time.Second
 	listDeadline   = 400 * time.Millisecond // linearizable; then serializable
 	plainDeadline  = time.Second            // /version, /metrics
-	callDeadline   = 2 * time.Second        // a membership call
-	hashDeadline   = 10 * time.Second
+	// readyWait is how long a look waits for TLS. An etcd binds its client port
+	// long before it accepts there; the handshake stays pending, so that a later
+	// look finds it done in the moment the etcd serves.
+	readyWait    = 100 * time.Millisecond
+	pendingLimit = 30 * time.Second
+	callDeadline = 2 * time.Second // a membership call
+	hashDeadline = 10 * time.Second
 )
 
 // etcdClient talks to the etcd of one slot, and to no other: one connection,
@@ -76,7 +82,7 @@ func (c *etcdClient) dial(ctx context.Context) (*grpc.ClientConn, error) {
 	if c.conn == nil {
 		c.conn, err = grpc.NewClient("passthrough:///"+c.client,
 			grpc.WithTransportCredentials(credentials.NewTLS(c.tls.Clone())), grpc.WithNoProxy(),
-			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: statusDeadline,
+			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: pendingLimit,
 				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 200 * time.Millisecond}}))
 	}
 	return c.conn, err
@@ -104,6 +110,9 @@ func (c *etcdClient) status(ctx context.Context) (*pb.StatusResponse, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !ready(ctx, conn) {
+		return nil, errShut
+	}
 	r, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
 	if err != nil {
 		c.mu.Lock()
@@ -113,6 +122,24 @@ func (c *etcdClient) status(ctx context.Context) (*pb.StatusResponse, error) {
 		c.mu.Unlock()
 	}
 	return r, rpctypes.Error(err)
+}
+
+// ready says whether conn is connected, waiting readyWait for a handshake.
+func ready(ctx context.Context, conn *grpc.ClientConn) bool {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	for {
+		s := conn.GetState()
+		if s == connectivity.Ready {
+			return true
+		}
+		if s == connectivity.Idle {
+			conn.Connect()
+		}
+		if !conn.WaitForStateChange(ctx, s) {
+			return false
+		}
+	}
 }
 
 // list reads the member list that this member serves.

@@ -153,6 +153,7 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	r.measure(v)
 	if now := v.State.String(); now != r.last {
 		r.last, r.changed = now, time.Now()
+		r.d.log.Debug("what was seen changed", "state", now)
 	}
 	dec := pivot.Next(v.State)
 	switch {
