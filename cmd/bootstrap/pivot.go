@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -91,16 +92,15 @@ func (a *app) pivot(ctx context.Context, f pivotFlags) error {
 		return err
 	}
 	defer release()
-	p := newPivotPrinter(a.stdout)
+	p := newPivotPrinter(a.stdout, time.Now)
 	cfg.Events = p.event
 	d := driver.New(cfg)
 	defer d.Close()
 	if err := needSpec(ctx, d, &want); err != nil {
 		return err
 	}
-	stop := p.tick(ctx)
+	go p.run()
 	res, err := d.Run(ctx, want, forget)
-	stop()
 	p.close()
 	return a.pivotEnd(res, err, ctx)
 }

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
@@ -20,21 +16,28 @@ import (
 const tellEvery = 2 * time.Second
 
 // pivotPrinter tells a run: a line per step, and what the learners hold, as
-// bars on a terminal and as lines elsewhere.
+// bars on a terminal and as lines elsewhere. It prints from a goroutine of its
+// own: a slow terminal must not come between two steps.
 type pivotPrinter struct {
-	mu    sync.Mutex
 	out   io.Writer
+	bars  *bars // nil: no terminal
 	now   func() time.Time
-	start time.Time
-	said  time.Time // when the last line was printed
+	notes chan note
+	done  chan struct{}
 
-	step  string // under way; empty: none
-	since time.Time
-	eta   map[string]sample
+	// Of the goroutine alone:
+	start, said time.Time // said: when the last line was printed
+	step        string    // under way; empty: none
+	since       time.Time
+	eta         map[string]sample
+}
 
-	bars  *mpb.Progress // nil: no terminal
-	bar   map[string]*mpb.Bar
-	ended bool
+// note is an event as far as it is printed.
+type note struct {
+	driver.Event
+	at       time.Time
+	learners []catchUp
+	looked   bool // learners are known
 }
 
 // sample is where a learner was when it was first seen.
@@ -43,67 +46,89 @@ type sample struct {
 	have uint64
 }
 
-func newPivotPrinter(out io.Writer) *pivotPrinter {
-	p := &pivotPrinter{out: out, now: time.Now, eta: map[string]sample{}, bar: map[string]*mpb.Bar{}}
+func newPivotPrinter(out io.Writer, now func() time.Time) *pivotPrinter {
+	p := &pivotPrinter{out: out, now: now, notes: make(chan note, 1024), done: make(chan struct{}), eta: map[string]sample{}, start: now()}
+	p.said = p.start
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		p.bars = mpb.New(mpb.WithOutput(out), mpb.WithWidth(40))
+		p.bars = &bars{raw: out}
 		p.out = p.bars // lines go above the bars
 	}
-	p.start = p.now()
-	p.said = p.start
 	return p
 }
 
-func (p *pivotPrinter) event(e driver.Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch e.Kind {
+// event takes one event of the driver.
+func (p *pivotPrinter) event(e driver.Event) { p.notes <- p.note(e) }
+
+// note keeps of an event what is needed, so that the look is the driver's alone.
+func (p *pivotPrinter) note(e driver.Event) note {
+	n := note{Event: e, at: p.now(), looked: e.View != nil}
+	if e.View != nil {
+		n.learners = catchUps(e.View)
+	}
+	n.View = nil
+	return n
+}
+
+// run prints until close.
+func (p *pivotPrinter) run() {
+	defer close(p.done)
+	t := time.NewTicker(tellEvery / 4)
+	defer t.Stop()
+	for {
+		select {
+		case n, ok := <-p.notes:
+			if !ok {
+				if p.bars != nil {
+					p.bars.end()
+				}
+				return
+			}
+			p.print(n)
+		case <-t.C:
+			p.heard(p.now())
+		}
+	}
+}
+
+// close waits until everything is printed; what follows goes to the terminal itself.
+func (p *pivotPrinter) close() {
+	close(p.notes)
+	<-p.done
+}
+
+func (p *pivotPrinter) print(n note) {
+	switch n.Kind {
 	case driver.EventStep:
-		p.step, p.since = e.Step.String(), p.now()
+		p.step, p.since = n.Step.String(), n.at
 	case driver.EventDone:
 		p.step = ""
-		if e.Step.Kind != pivot.Done {
-			p.line("%s: %s (%.2f s)", e.Step, e.Step.Why, e.Took.Seconds())
+		if n.Step.Kind != pivot.Done {
+			p.line(n.at, "%s: %s (%.2f s)", n.Step, n.Step.Why, n.Took.Seconds())
 		}
 	case driver.EventFailed:
 		p.step = ""
-		p.line("%s did not work, looking again: %v", e.Step, e.Err)
+		p.line(n.at, "%s did not work, looking again: %v", n.Step, n.Err)
 	case driver.EventWait:
-		for _, r := range e.Refusals {
-			p.line("%s", r)
+		for _, r := range n.Refusals {
+			p.line(n.at, "%s", r)
 		}
 	}
-	if e.View != nil {
-		p.progress(catchUps(e.View), e.Kind == driver.EventSync)
+	if n.looked {
+		p.progress(n)
 	}
 }
 
 // line prints one line with the time since the start.
-func (p *pivotPrinter) line(format string, args ...any) {
-	p.said = p.now()
-	fmt.Fprintf(p.out, "%7.2f s  %s\n", p.said.Sub(p.start).Seconds(), oneLine(fmt.Sprintf(format, args...)))
+func (p *pivotPrinter) line(at time.Time, format string, args ...any) {
+	p.said = at
+	fmt.Fprintf(p.out, "%7.2f s  %s\n", at.Sub(p.start).Seconds(), oneLine(fmt.Sprintf(format, args...)))
 }
 
-// tick says every two seconds what takes so long, until stop is called.
-func (p *pivotPrinter) tick(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	t := time.NewTicker(tellEvery / 4)
-	go func() {
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-				p.mu.Lock()
-				if p.step != "" && p.now().Sub(p.said) >= tellEvery {
-					p.line("%s: under way for %.0f s", p.step, p.now().Sub(p.since).Seconds())
-				}
-				p.mu.Unlock()
-			}
-		}
-	}()
-	return cancel
+// heard says what takes so long when nothing was said for a while.
+func (p *pivotPrinter) heard(at time.Time) {
+	if p.step != "" && at.Sub(p.said) >= tellEvery {
+		p.line(at, "%s: under way for %.0f s", p.step, at.Sub(p.since).Seconds())
+	}
 }
 
 // catchUp is how far one learner is.
@@ -132,22 +157,22 @@ func catchUps(v *driver.View) []catchUp {
 }
 
 // progress shows what the learners hold: bars, or lines every two seconds of a wait.
-func (p *pivotPrinter) progress(now []catchUp, waiting bool) {
+func (p *pivotPrinter) progress(n note) {
 	if p.bars != nil {
-		p.drawBars(now)
+		p.bars.show(n.learners)
 		return
 	}
-	due := waiting && p.now().Sub(p.said) >= tellEvery
-	for _, c := range now {
+	due := n.Kind == driver.EventSync && n.at.Sub(p.said) >= tellEvery
+	for _, c := range n.learners {
 		if _, ok := p.eta[c.node]; !ok {
-			p.eta[c.node] = sample{p.now(), c.have}
+			p.eta[c.node] = sample{n.at, c.have}
 		}
 		if due {
-			p.line("learner on %s holds %d of %d entries (%d %%)%s", c.node, c.have, c.want, percent(c.have, c.want), p.left(c))
+			p.line(n.at, "learner on %s holds %d of %d entries (%d %%)%s", c.node, c.have, c.want, percent(c.have, c.want), p.left(c, n.at))
 		}
 	}
-	if due && len(now) == 0 {
-		p.line("still waiting")
+	if due && len(n.learners) == 0 {
+		p.line(n.at, "still waiting")
 	}
 }
 
@@ -159,9 +184,9 @@ func percent(have, want uint64) uint64 {
 }
 
 // left guesses the time to the leader's index from the rate so far.
-func (p *pivotPrinter) left(c catchUp) string {
+func (p *pivotPrinter) left(c catchUp, at time.Time) string {
 	first := p.eta[c.node]
-	took := p.now().Sub(first.at)
+	took := at.Sub(first.at)
 	switch {
 	case c.have >= c.want:
 		return ""
@@ -172,45 +197,4 @@ func (p *pivotPrinter) left(c catchUp) string {
 	}
 	per := float64(took) / float64(c.have-first.have)
 	return fmt.Sprintf(", about %s left", time.Duration(per*float64(c.want-c.have)).Round(time.Second))
-}
-
-func (p *pivotPrinter) drawBars(now []catchUp) {
-	if p.ended {
-		return
-	}
-	seen := map[string]bool{}
-	for _, c := range now {
-		seen[c.node] = true
-		b := p.bar[c.node]
-		if b == nil {
-			b = p.bars.AddBar(int64(c.want),
-				mpb.PrependDecorators(decor.Name(c.node+" "), decor.CountersNoUnit("%d of %d entries", decor.WCSyncSpace)),
-				mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Name("  ETA "), decor.AverageETA(decor.ET_STYLE_GO)),
-				mpb.BarRemoveOnComplete())
-			p.bar[c.node] = b
-		}
-		// One more than held: a bar that is full is over, and a learner is not until it is promoted.
-		b.SetTotal(int64(max(c.want, c.have+1)), false)
-		b.SetCurrent(int64(c.have))
-	}
-	for node, b := range p.bar {
-		if !seen[node] {
-			b.Abort(true)
-			delete(p.bar, node)
-		}
-	}
-}
-
-// close takes the bars away; lines may follow on the terminal itself.
-func (p *pivotPrinter) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended = true
-	if p.bars == nil {
-		return
-	}
-	for _, b := range p.bar {
-		b.Abort(true)
-	}
-	p.bars.Wait()
 }

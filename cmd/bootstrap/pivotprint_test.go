@@ -28,13 +28,12 @@ func learning(have uint64) *driver.View {
 
 func TestPivotPrinter(t *testing.T) {
 	var out bytes.Buffer
-	p := newPivotPrinter(&out)
-	now := p.start
-	p.now = func() time.Time { return now }
+	now := time.Unix(0, 0)
+	p := newPivotPrinter(&out, func() time.Time { return now })
 	start := pivot.Step{Kind: pivot.StartMember, Node: "cp-2", Slot: pivot.MemberSlot, ID: 2, Why: "registered and\nnot yet started"}
 	tell := func(after time.Duration, e driver.Event) {
 		now = now.Add(after)
-		p.event(e)
+		p.print(p.note(e))
 	}
 	tell(0, driver.Event{Kind: driver.EventStep, Step: start})
 	tell(time.Second, driver.Event{Kind: driver.EventFailed, Step: start, Err: errors.New("no route")})
@@ -46,7 +45,6 @@ func TestPivotPrinter(t *testing.T) {
 	tell(time.Second, driver.Event{Kind: driver.EventSync, View: learning(500)}) // too soon
 	tell(time.Second, driver.Event{Kind: driver.EventSync, View: learning(800)})
 	tell(time.Second, driver.Event{Kind: driver.EventDone, Step: pivot.Step{Kind: pivot.Done}})
-	p.close()
 	want := strings.Join([]string{
 		"   1.00 s  StartMember cp-2/member 2 did not work, looking again: no route",
 		"   2.00 s  StartMember cp-2/member 2: registered and not yet started (1.00 s)",
@@ -58,22 +56,20 @@ func TestPivotPrinter(t *testing.T) {
 	}
 }
 
-// A long step is heard of while it runs.
-func TestPivotPrinterTicks(t *testing.T) {
-	said := make(chan string, 8)
-	p := newPivotPrinter(writerFunc(func(b []byte) (int, error) { said <- string(b); return len(b), nil }))
-	p.event(driver.Event{Kind: driver.EventStep, Step: pivot.Step{Kind: pivot.ProveHashes}})
-	p.mu.Lock()
-	p.now = func() time.Time { return p.start.Add(time.Minute) }
-	p.mu.Unlock()
-	defer p.tick(t.Context())()
-	select {
-	case s := <-said:
-		if !strings.Contains(s, "ProveHashes: under way for 60 s") {
-			t.Error(s)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("nothing was said")
+// A long step is heard of while it runs, every two seconds.
+func TestPivotPrinterOfLongStep(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(0, 0)
+	p := newPivotPrinter(&out, func() time.Time { return now })
+	p.print(p.note(driver.Event{Kind: driver.EventStep, Step: pivot.Step{Kind: pivot.ProveHashes}}))
+	for _, s := range []time.Duration{1, 2, 3, 4} {
+		p.heard(now.Add(s * time.Second))
+	}
+	p.print(p.note(driver.Event{Kind: driver.EventDone, Step: pivot.Step{Kind: pivot.Done}}))
+	p.heard(now.Add(time.Hour))
+	want := "   2.00 s  ProveHashes: under way for 2 s\n   4.00 s  ProveHashes: under way for 4 s\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
@@ -110,5 +106,47 @@ func TestRouteText(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tc.err)
 			}
 		})
+	}
+}
+
+// No line is lost among bars, whenever they come and go, and none stays hidden.
+func TestLinesAmongBars(t *testing.T) {
+	var out bytes.Buffer
+	b := &bars{raw: &out}
+	var want []string
+	say := func() {
+		line := "line " + strings.Repeat("x", len(want)+1) + "\n"
+		want = append(want, line)
+		if _, err := b.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	for _, now := range [][]catchUp{
+		nil, {{"cp-2", 0, 1000}}, {{"cp-2", 500, 1000}, {"cp-3", 1000, 1000}}, {{"cp-3", 1000, 1000}}, {{"cp-3", 1001, 1001}}, {{"cp-3", 1001, 1005}},
+		nil, {{"cp-4", 1, 2}, {"cp-2", 7, 7}}, {{"cp-4", 2, 2}, {"cp-2", 8, 8}}, {{"cp-4", 3, 3}, {"cp-2", 9, 9}}, {{"cp-2", 10, 10}},
+	} {
+		say()
+		b.show(now)
+		say()
+	}
+	if took := time.Since(began); took > 900*time.Millisecond {
+		t.Errorf("drawing took %s: the driver would wait for it", took)
+	}
+	b.end()
+	say()
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if i := strings.Index(line, "line x"); i >= 0 {
+			got = append(got, line[i:])
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s\n%q", diff, out.String())
+	}
+	for _, text := range []string{"cp-2", "500 of 1000 entries", "cp-3", "ETA"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("%q was never drawn: %q", text, out.String())
+		}
 	}
 }
