@@ -13,6 +13,7 @@ import (
 //	cp-1 answers [spec=no] member=CLASS/PROC[:ID][,FLAG…] seed=… [proxy=members,seed]
 //	cp-2 silent [WHY…]
 //	list unknown
+//	unstarted voter ID URL never started
 //	member ID voter|learner on cp-1/seed | on URL [FLAG…] [leader]
 //	tombstone ID intended|final
 //	proof ID… | proof differ WORDS…
@@ -54,6 +55,8 @@ func parseFact(s *State, f []string) error {
 		}
 	case "list":
 		s.ListKnown = false
+	case "unstarted":
+		s.Unstarted = append(s.Unstarted, strings.Join(f[1:], " "))
 	case "member":
 		return parseMember(s, f[1:])
 	case "tombstone":
@@ -258,6 +261,9 @@ func compact(s State) string {
 	}
 	if !s.ListKnown {
 		b.WriteString("list unknown\n")
+	}
+	for _, u := range s.Unstarted {
+		b.WriteString("unstarted " + u + "\n")
 	}
 	for _, m := range s.Members {
 		b.WriteString(compactMember(m, m.ID == s.Leader))

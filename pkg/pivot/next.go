@@ -15,7 +15,7 @@ func (d Decision) silent() bool { return d.Step == nil && len(d.Refusals) == 0 }
 // starts, what cannot be known is refused, what is half done is finished, then
 // growth, then the way out of the seed (doc.go, "Order of a pivot").
 var memberRules = []rule{
-	startWhole, foreignMembers, silentNodes, knownDirectories, knownList,
+	startWhole, foreignMembers, silentNodes, knownDirectories, unstartedVoters, knownList,
 	forgetLearners, finishTombstones, directories, registerLearners, restartLate, startLearners,
 	awaitLearners, promoteLearners, proveBeforeLeaving, routeMembers, promoteLast,
 	moveLeader, leaveSeed, stopRemoved, proveBeforeRetiring, routeWithoutSeed,
@@ -23,7 +23,7 @@ var memberRules = []rule{
 }
 
 // seedRules keep the one seed that init made.
-var seedRules = []rule{membersBesideSeed, startWhole, silentNodes, knownDirectories, seedDirectory, awaitSeed}
+var seedRules = []rule{membersBesideSeed, startWhole, silentNodes, knownDirectories, unstartedVoters, seedDirectory, awaitSeed}
 
 // Next decides the one next step from the state, or refuses by name. It never
 // fails and never has an effect; the step still passes every guard (Check).
@@ -258,13 +258,15 @@ func anyRuns(s *State) bool {
 	return false
 }
 
-// unstarted names the entries that stop an election where a voter was added
-// by other means and never came (CASES M1).
-func unstarted(s *State) string {
-	if len(s.Unstarted) == 0 {
-		return ""
+// unstartedVoters: a voter that was added by other means and never came stops
+// every election; no wait ends that (CASES M1).
+func unstartedVoters(s *State) Decision {
+	if len(s.Unstarted) == 0 || s.ListKnown && s.Leader != 0 {
+		return Decision{}
 	}
-	return "; of the list that one serves, " + strings.Join(s.Unstarted, ", ")
+	return refuse(Refusal{Name: "UnstartedVoter", Step: RegisterLearner, Cites: "I2",
+		Found: strings.Join(s.Unstarted, ", ") + ", and without it no leader is elected",
+		Want:  "start that member where its address says, or rebuild the seed from its data without it"})
 }
 
 // finishTombstones: a removal read in the list is final (I8).

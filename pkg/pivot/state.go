@@ -234,8 +234,8 @@ type State struct {
 	ListKnown bool
 	Members   []Member
 	Leader    MemberID // 0 unknown
-	// Unstarted are entries that never started, in words, of a list that a member
-	// serves while no leader answers: for people, no decision rests on it.
+	// Unstarted are voters that never started, in words, of a list that a member
+	// serves while no leader answers: they say why a wait will not pass by itself.
 	Unstarted  []string
 	Grant      Grant
 	Proof      Proof

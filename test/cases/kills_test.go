@@ -72,15 +72,20 @@ func TestDriverKilledAfterEveryStepInTurn(t *testing.T) {
 	w, err := lab.StartWriters(ctx, l.Nodes[0], 4, "/load")
 	rig.Must(t, err)
 	defer w.Stop()
-	seen := map[string]int{}
+	seen, killed := map[string]int{}, map[string]bool{}
 	kills := 0
 	for ended := false; !ended; {
 		var steps []string
 		steps, ended = pivotUntil(t, l, func(step string) bool {
-			// A new driver begins with the grant; killed there each time, none would come further.
-			if k := kindOf(step); (k == "TakeGrant" || k == "WriteSpec") && seen[k] > 0 {
+			// A new driver begins with the grant and proves anew; killed there each
+			// time, none would come further.
+			k := kindOf(step)
+			phase := k + map[bool]string{true: " after the removal"}[seen["RemoveMember"] > 0]
+			again := k == "TakeGrant" || k == "WriteSpec" || k == "ProveHashes"
+			if again && killed[phase] {
 				return false
 			}
+			killed[phase] = true
 			return true
 		})
 		for _, s := range steps {

@@ -4,6 +4,7 @@ package cases
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,7 +118,10 @@ func pauseM12(t *testing.T, l *rig.Lab) {
 	l.Eventually(30*time.Second, "the learner of cp-3 to be started", func() (bool, string) {
 		return strings.Contains(text(), "StartMember cp-3"), text()
 	})
-	rig.Must(t, l.Nodes[2].Signal("member", syscall.SIGSTOP))
+	l.Eventually(5*time.Second, "the member of cp-3 to run", func() (bool, string) {
+		err := l.Nodes[2].Signal("member", syscall.SIGSTOP)
+		return err == nil, fmt.Sprint(err)
+	})
 	time.Sleep(8 * time.Second) // longer than any timer of the pivot before the seed goes
 	said := text()
 	if strings.Contains(said, "RemoveMember") || strings.Contains(said, "StopMember") {

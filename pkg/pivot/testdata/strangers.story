@@ -103,3 +103,30 @@ member 109 voter on cp-9/member serves atindex
 next
 ----
 refuse RemoveMember cp-9: MemberNotNamed: voter 109 on cp-9, which the spec does not name; name the node, or remove the member by ID (I4)
+
+# The same as it is found a moment later: with two voters and one of them never
+# started nobody is elected, and no wait ends that. The list that the seed still
+# serves says who is missing (M1, I2).
+state
+want seed cp-1
+cp-1 answers seed=running/up:1
+list unknown
+unstarted voter ee https://127.0.0.1:29999 never started
+----
+
+next
+----
+refuse RegisterLearner: UnstartedVoter: voter ee https://127.0.0.1:29999 never started, and without it no leader is elected; start that member where its address says, or rebuild the seed from its data without it (I2)
+
+state
+want cp-1 cp-2
+grant held
+cp-1 answers seed=running/up:1
+cp-2 answers
+list unknown
+unstarted voter ee https://127.0.0.1:29999 never started
+----
+
+next
+----
+refuse RegisterLearner: UnstartedVoter: voter ee https://127.0.0.1:29999 never started, and without it no leader is elected; start that member where its address says, or rebuild the seed from its data without it (I2)

@@ -209,16 +209,13 @@ func (v *View) readList() {
 	}
 }
 
-// unstarted lists, in words, the entries of the served list that never started.
+// unstarted lists, in words, the voters of the served list that never started:
+// registered by other means, they stop every election (CASES M1).
 func (v *View) unstarted() []string {
 	var out []string
 	for _, m := range v.Served {
-		if m.Name == "" {
-			role := "voter"
-			if m.Learner {
-				role = "learner"
-			}
-			out = append(out, fmt.Sprintf("%s %s %s never started", role, m.ID, strings.Join(m.PeerURLs, " ")))
+		if m.Name == "" && !m.Learner {
+			out = append(out, fmt.Sprintf("voter %s %s never started", m.ID, strings.Join(m.PeerURLs, " ")))
 		}
 	}
 	return out

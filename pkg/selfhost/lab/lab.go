@@ -199,8 +199,11 @@ func signalHolder(lock string, sig syscall.Signal) error {
 	deadline := time.Now().Add(10 * time.Second)
 	for {
 		pid, err := datadir.HolderPID(lock)
-		if errors.Is(err, os.ErrNotExist) || err == nil && pid == 0 {
-			return nil
+		if err == nil && pid == 0 {
+			if sig == syscall.SIGKILL {
+				return nil
+			}
+			return fmt.Errorf("nobody holds %s, so there is nobody to signal", lock)
 		}
 		if err != nil {
 			return err
