@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,7 +70,8 @@ func (a *app) unpack(bundle string) error {
 		dirs.SeedRuntime = wire.Runtime(a.set.SeedRuntime)
 	}
 	_, err := pki.UnpackFile(bundle, dirs, time.Now())
-	if errors.Is(err, pki.ErrBundleUsed) {
+	// A unit keeps the flag for ever; the file, once spent, may be gone.
+	if errors.Is(err, pki.ErrBundleUsed) || errors.Is(err, fs.ErrNotExist) {
 		if _, have := agent.ReadIdentity(a.set.StateDir); have == nil {
 			a.log.Info("this node was made from a bundle before, going on with its identity", "bundle", bundle)
 			return nil

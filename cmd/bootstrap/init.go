@@ -30,7 +30,7 @@ with what was found in it, and never touched.`,
 		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.init(ctx, dry) }),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "write nothing: list every file, unit and command, and what would be refused; needs no root")
-	a.set.Bind(cmd.Flags(), config.State|config.Node|config.Etcd)
+	a.set.Bind(cmd.Flags(), config.State|config.Node|config.Certs|config.Etcd)
 	complete(cmd, "runtime", string(wire.RuntimeProcess))
 	complete(cmd, "seed-runtime", string(wire.RuntimeProcess))
 	return cmd

@@ -35,7 +35,7 @@ and changes nothing.`,
 		Args: noArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.pivot(ctx, f) }),
 	}
-	cmd.Flags().StringSliceVar(&f.nodes, "nodes", nil, "the nodes that are to have a member, `NAME=IP,…` (default those of the stored spec)")
+	cmd.Flags().StringSliceVar(&f.nodes, "nodes", nil, "the nodes that are to have a member, `NAME=IP,…` (needed for the first pivot; then by default those of the stored spec)")
 	cmd.Flags().StringSliceVar(&f.forget, "forget-learner", nil, "member `ID` of a learner that never started and never will: it is removed")
 	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "print the route, step by step, and do nothing")
 	completeNodes(cmd, "nodes", func(n wire.NodeRef) string { return n.Name + "=" + n.Address })
@@ -139,6 +139,10 @@ func needSpec(ctx context.Context, d *driver.Driver, want *wire.Spec) error {
 			return noAnswer(silent)
 		}
 		return &wire.Refusal{Name: "NoSpec", Cites: "I10", Found: "no agent that answers stores a desired spec", Want: "`bootstrap init` on the first node, or --nodes"}
+	}
+	if v.Spec.Target == wire.TargetSeed {
+		first := v.Spec.Nodes[0]
+		return usagef("the first pivot names its nodes, so that nobody makes one of a single node by mistake: --nodes %s=%s,NAME=IP,… (or that one alone)", first.Name, first.Address)
 	}
 	want.Nodes = v.Spec.Nodes
 	return nil

@@ -37,7 +37,10 @@ func Apply(s State, step Step) State {
 		s.Tombstone(step.ID).Final = true
 	case StopMember:
 		sl := n.Slot(step.Slot)
-		sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Args = Whole, Down, No, true, ""
+		if sl.Class == Running {
+			sl.Class = Whole
+		}
+		sl.Proc, sl.PeerUp, sl.Parked, sl.Args = Down, No, true, ""
 		if m != nil {
 			m.Serves, m.AtIndex, m.Late = No, No, No
 		}

@@ -20,11 +20,13 @@ func leaveSeed(s *State) Decision {
 	return doOn(RemoveMember, seed.Node, seed.Slot, seed.ID, "every proxy is on members, hashes are equal, leadership is moved")
 }
 
-// stopRemoved: a seed no longer in the list and still running (a pivot of one).
+// stopRemoved: a seed no longer in the list that still runs, or is still wanted
+// to run by its agent because it ended by itself (a pivot of one).
 func stopRemoved(s *State) Decision {
 	for i := range s.Nodes {
 		sl := &s.Nodes[i].Seed
-		if sl.Class == Running && s.Member(sl.ID) == nil {
+		left := sl.Class == Whole || sl.Class == Older || sl.Class == Part
+		if s.Member(sl.ID) == nil && (sl.Class == Running || left && !sl.Parked) {
 			return doOn(StopMember, s.Nodes[i].Name, SeedSlot, sl.ID, "the list no longer names it")
 		}
 	}
@@ -36,6 +38,9 @@ func seedLeft(s *State) *Node {
 	for i := range s.Nodes {
 		switch s.Nodes[i].Seed.Class {
 		case Whole, Part, Older:
+			return &s.Nodes[i]
+		}
+		if s.Nodes[i].Seed.Reading { // something is there
 			return &s.Nodes[i]
 		}
 	}
@@ -72,6 +77,10 @@ func retireSeed(s *State) Decision {
 	n := seedLeft(s)
 	if n == nil {
 		return Decision{}
+	}
+	if n.Seed.Reading {
+		return refuse(Refusal{Name: "DirectoryUnknown", Step: RetireDirectory, Node: n.Name, Wait: true, Cites: "I10",
+			Found: "the seed's directory is still being read", Want: "its class"})
 	}
 	return doOn(RetireDirectory, n.Name, SeedSlot, n.Seed.ID, "the seed is removed and every member is proved")
 }

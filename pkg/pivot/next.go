@@ -221,8 +221,8 @@ func knownDirectories(s *State) Decision {
 	for _, n := range s.Nodes {
 		for _, name := range []SlotName{MemberSlot, SeedSlot} {
 			sl := n.Slot(name)
-			if seed := s.SeedMember(); name == SeedSlot && sl.Parked && sl.Proc == Down && seed != nil && seed.Node == n.Name {
-				continue // stopped on its way out: its removal does not hang on its directory
+			if name == SeedSlot && sl.Proc == Down && (sl.Reading || onItsWayOut(s, n.Name, sl)) {
+				continue // only retiring it hangs on its directory, and waits for it
 			}
 			if sl.Class == ClassUnknown || sl.Proc == ProcUnknown {
 				rs = append(rs, Refusal{Name: "DirectoryUnknown", Step: StartMember, Node: n.Name, Wait: sl.Reading, Cites: "I10",
@@ -256,6 +256,12 @@ func anyRuns(s *State) bool {
 		}
 	}
 	return false
+}
+
+// onItsWayOut: a seed that was stopped and is still in the list.
+func onItsWayOut(s *State, node string, sl *Slot) bool {
+	seed := s.SeedMember()
+	return sl.Parked && seed != nil && seed.Node == node
 }
 
 // unstartedVoters: a voter that was added by other means and never came stops

@@ -85,7 +85,7 @@ func TestGrants(t *testing.T) {
 		defer release()
 		_ = d
 		r := l.Run(l.PivotArgs(0)...)
-		if r.Code != 1 || !strings.Contains(r.Stderr, "another driver runs") || !strings.Contains(r.Stderr, "pid") {
+		if r.Code != 3 || !strings.Contains(r.Stderr, "DriverRunning") || !strings.Contains(r.Stderr, "pid") {
 			t.Errorf("the second: %s", r)
 		}
 		if r := l.Run("agent", "--state-dir", l.Nodes[0].StateDir()); r.Code == 0 || !strings.Contains(r.Stderr, "pid") {

@@ -140,14 +140,23 @@ next
 ----
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 
-# Removed under a final tombstone: its directory is never started again, whatever
-# the list says, and waits for the last proof.
+# Removed under a final tombstone, and ended by itself: it is parked, since its
+# agent still wants it; its directory is never started again, whatever the list
+# says, and waits for the last proof.
 state
 want cp-1
 grant held
 cp-1 answers member=running/serving:100 seed=whole/down:1 proxy=members
 member 100 voter on cp-1/member serves atindex leader
 tombstone 1 final
+----
+
+next
+----
+StopMember cp-1/seed 1: the list no longer names it
+
+also
+cp-1 answers member=running/serving:100 seed=older/down:1,parked proxy=members
 ----
 
 next

@@ -28,7 +28,8 @@ const (
 	dialDeadline   = 300 * time.Millisecond // the port is on this machine
 	statusDeadline = time.Second
 	listDeadline   = 400 * time.Millisecond // linearizable; then serializable
-	plainDeadline  = time.Second            // /version, /metrics
+	plainDeadline  = time.Second            // /metrics
+	peerDeadline   = readyWait              // /version: bound long before it is served, like the client port
 	// readyWait is how long a look waits for TLS. An etcd binds its client port
 	// long before it accepts there; the handshake stays pending, so that a later
 	// look finds it done in the moment the etcd serves.
@@ -217,7 +218,7 @@ func (c *etcdClient) lookList(ctx context.Context, st *wire.EtcdStatus) {
 
 // peerUp says whether /version answers on the peer port.
 func (c *etcdClient) peerUp(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, plainDeadline)
+	ctx, cancel := context.WithTimeout(ctx, peerDeadline)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.peerURL+"/version", nil)
 	if err != nil {

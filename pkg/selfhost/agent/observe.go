@@ -92,7 +92,7 @@ func (a *Agent) observeSlot(ctx context.Context, slot wire.Slot) wire.SlotStatus
 
 // readWait is how long a look waits for a stopped directory to be read; a large
 // one is read on behind it, and the slot says so.
-const readWait = 200 * time.Millisecond
+const readWait = 30 * time.Millisecond
 
 func (a *Agent) observeStopped(ctx context.Context, s *wire.SlotStatus) {
 	wait, cancel := context.WithTimeout(ctx, readWait)

@@ -21,6 +21,8 @@ const (
 	Node
 	// Etcd: settings of etcd that the desired spec carries.
 	Etcd
+	// Certs: what certificates are made of besides the node.
+	Certs
 	// Client: whom a client verb asks, and as whom.
 	Client
 )
@@ -105,7 +107,7 @@ var settings = []setting{
 	{"proxy-address", Node, text(func(s *Settings) *string { return &s.ProxyAddress }, "`IP` the node's proxy listens on (default 127.0.0.1)")},
 	{"data-dir", Node, text(func(s *Settings) *string { return &s.DataDir }, "`DIR` under which member, seed and attic keep their data")},
 	{"pki-dir", Node | Client, text(func(s *Settings) *string { return &s.PKIDir }, "`DIR` of etcd's CA and certificates, in kubeadm's layout")},
-	{"extra-sans", Node, list(func(s *Settings) *[]string { return &s.ExtraSANs }, "`IP` or name, or several, for the server certificates: the proxy address of every other node, where it is not 127.0.0.1")},
+	{"extra-sans", Certs, list(func(s *Settings) *[]string { return &s.ExtraSANs }, "`IP` or name, or several, for the server certificates: the proxy address of every other node, where it is not 127.0.0.1")},
 	{"runtime", Node, text(func(s *Settings) *string { return &s.Runtime }, "`WHO` runs the node's member: process, static-pod or systemd (this release: process)")},
 	{"seed-runtime", Node, text(func(s *Settings) *string { return &s.SeedRuntime }, "`WHO` runs the seed: process, static-pod or systemd (this release: process)")},
 	{"client-port", Node, number(func(s *Settings) *int { return &s.Ports.Client }, "`PORT` of members and proxy for clients, on every node")},

@@ -17,7 +17,7 @@ import (
 func Classify(ctx context.Context, exe string, id wire.Identity, slot wire.Slot) (Info, error) {
 	dir, lock := id.SlotDir(slot), id.SlotLock(slot)
 	if _, err := os.Stat(filepath.Dir(lock)); errors.Is(err, fs.ErrNotExist) {
-		return ReadIsolated(ctx, exe, dir) // nothing there to lock; it is absent, or appears meanwhile and is new
+		return readIsolated(ctx, exe, dir, lookNice) // nothing there to lock; it is absent, or appears meanwhile and is new
 	}
 	f, err := shareLock(lock)
 	var held *Held
@@ -28,5 +28,8 @@ func Classify(ctx context.Context, exe string, id wire.Identity, slot wire.Slot)
 		return Info{}, err
 	}
 	defer f.Close()
-	return ReadIsolated(ctx, exe, dir)
+	return readIsolated(ctx, exe, dir, lookNice)
 }
+
+// lookNice is the niceness of a reading that only a look waits for.
+const lookNice = 10

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
@@ -34,6 +37,27 @@ type childAnswer struct {
 // back as an error with its cause. exe empty is the caller's own executable;
 // the caller holds the directory's lock.
 func ReadIsolated(ctx context.Context, exe, dir string) (Info, error) {
+	return readIsolated(ctx, exe, dir, 0)
+}
+
+// trivial answers without a child where no library has to read anything.
+func trivial(dir string) (Info, bool) {
+	info := Info{V: wire.V, Dir: dir}
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return info.is(wire.ClassAbsent, ""), true
+	}
+	if es, err := os.ReadDir(dir); err == nil && len(es) == 0 {
+		return info.is(wire.ClassEmpty, ""), true
+	}
+	return Info{}, false
+}
+
+// readIsolated gives the child a niceness: 0 where a start waits for it, more
+// where a look does, which must not take the processor from a serving etcd.
+func readIsolated(ctx context.Context, exe, dir string, nice int) (Info, error) {
+	if info, ok := trivial(dir); ok {
+		return info, nil
+	}
 	if exe == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -51,7 +75,13 @@ func ReadIsolated(ctx context.Context, exe, dir string) (Info, error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 	cmd.WaitDelay = time.Second
-	runErr := cmd.Run()
+	runErr := cmd.Start()
+	if runErr == nil {
+		if nice > 0 {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, cmd.Process.Pid, nice) // without it the answer is the same
+		}
+		runErr = cmd.Wait()
+	}
 	if err := ctx.Err(); err != nil {
 		return Info{}, fmt.Errorf("read %s: no answer in time; the disk may hang: %w", dir, errors.Join(err, runErr))
 	}

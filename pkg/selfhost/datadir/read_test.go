@@ -185,7 +185,11 @@ func TestIsolation(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 			defer cancel()
-			if info, err := datadir.ReadIsolated(ctx, exe, t.TempDir()); err == nil {
+			dir := t.TempDir() // not empty: an empty one needs no child
+			if err := os.Mkdir(filepath.Join(dir, "member"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if info, err := datadir.ReadIsolated(ctx, exe, dir); err == nil {
 				t.Fatalf("class %s, want an error", info.Class)
 			}
 		})

@@ -51,7 +51,7 @@ func pivotChapter(ctx context.Context, s *story) error {
 	if err != nil {
 		return err
 	}
-	r := &PivotReport{ObjectsBefore: len(before), StepSeconds: map[string]float64{}}
+	r := &PivotReport{ObjectsBefore: len(before), StepSeconds: map[string]float64{}, StepGap: map[string]float64{}}
 	s.report.Pivot = r
 	if err := s.pivot(ctx, r); err != nil {
 		return err
@@ -64,14 +64,17 @@ func (s *story) pivot(ctx context.Context, r *PivotReport) error {
 	s.writers.Gap()
 	gap := &r.WriteGapGrowth
 	events := func(e driver.Event) {
+		// The longest gap since the last event, kept by what was under way.
+		g := ms(s.writers.Gap())
+		*gap = max(*gap, g)
 		switch e.Kind {
 		case driver.EventStep:
-			if e.Step.Kind == pivot.RouteProxies && gap == &r.WriteGapGrowth {
-				r.WriteGapGrowth = ms(s.writers.Gap())
+			if e.Step.Kind == pivot.RouteProxies {
 				gap = &r.WriteGapRouting
 			}
 		case driver.EventDone:
 			r.StepSeconds[string(e.Step.Kind)] += e.Took.Seconds()
+			r.StepGap[string(e.Step.Kind)] = max(r.StepGap[string(e.Step.Kind)], g)
 			s.say("  %-34s %6.0f ms  %s", e.Step.String(), ms(e.Took), e.Step.Why)
 		case driver.EventFailed:
 			s.say("  %-34s %6.0f ms  looked again: %v", e.Step.String(), ms(e.Took), e.Err)
@@ -90,7 +93,7 @@ func (s *story) pivot(ctx context.Context, r *PivotReport) error {
 	if err != nil {
 		return err
 	}
-	*gap = ms(s.writers.Gap())
+	*gap = max(*gap, ms(s.writers.Gap()))
 	r.WriteGapMax = max(r.WriteGapGrowth, r.WriteGapRouting)
 	r.SecondsToVoters, r.SecondsToServing, r.SecondsTotal = res.SecondsToVoters, res.SecondsToServing, res.Seconds
 	s.say("Done after %.2f s: %d managed members, no seed.", res.Seconds, s.Nodes)

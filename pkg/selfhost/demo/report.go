@@ -31,17 +31,20 @@ type PivotReport struct {
 	// WriteGapMax is the longest time between two acknowledged writes, in ms.
 	WriteGapMax float64 `json:"write_gap_ms_max"`
 	// WriteGapGrowth and WriteGapRouting split it: before RouteProxies, and from it on.
-	WriteGapGrowth  float64            `json:"write_gap_ms_growth"`
-	WriteGapRouting float64            `json:"write_gap_ms_routing"`
-	WritesOK        int                `json:"writes_ok"`
-	WritesFailed    int                `json:"writes_failed"`
-	APIWrites       int                `json:"api_writes"`
-	APIErrors       int                `json:"api_errors"`
-	APIRetriable    int                `json:"api_retriable"`
-	HashEqual       bool               `json:"hash_equal"`
-	ObjectsBefore   int                `json:"objects_before"`
-	ObjectsAfter    int                `json:"objects_after"`
-	StepSeconds     map[string]float64 `json:"step_seconds"`
+	WriteGapGrowth  float64 `json:"write_gap_ms_growth"`
+	WriteGapRouting float64 `json:"write_gap_ms_routing"`
+	WritesOK        int     `json:"writes_ok"`
+	WritesFailed    int     `json:"writes_failed"`
+	APIWrites       int     `json:"api_writes"`
+	APIErrors       int     `json:"api_errors"`
+	APIRetriable    int     `json:"api_retriable"`
+	HashEqual       bool    `json:"hash_equal"`
+	ObjectsBefore   int     `json:"objects_before"`
+	ObjectsAfter    int     `json:"objects_after"`
+	// StepSeconds and StepGap say, by the step's name, how long its steps took
+	// together and the longest gap between two writes while one was done, in ms.
+	StepSeconds map[string]float64 `json:"step_seconds"`
+	StepGap     map[string]float64 `json:"step_gap_ms"`
 }
 
 // PowerReport of the power cycle.

@@ -18,8 +18,8 @@ import (
 
 // Key returns the holder's key of a state directory and locks it, so that its
 // predecessor is dead and has at most one RPC under way (DESIGN "Who may
-// drive"). release gives the lock back. An error names a driver that runs with
-// the same state directory.
+// drive"). release gives the lock back. A driver that runs with the same state
+// directory is a *wire.Refusal, DriverRunning, with its pid.
 func Key(stateDir string) (key string, release func(), err error) {
 	lock := filepath.Join(stateDir, wire.FileDriverLock)
 	f, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
@@ -29,12 +29,19 @@ func Key(stateDir string) (key string, release func(), err error) {
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		b, _ := os.ReadFile(lock)
 		f.Close()
-		return "", nil, fmt.Errorf("another driver runs with %s: pid %s; wait for it or stop it", stateDir, strings.TrimSpace(string(b)))
-	}
-	if err := f.Truncate(0); err == nil {
-		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
+		return "", nil, &wire.Refusal{Name: "DriverRunning", Found: fmt.Sprintf("another driver runs with %s: pid %s", stateDir, strings.TrimSpace(string(b))),
+			Want: "wait for it, or stop it"}
 	}
 	release = func() { f.Close() }
+	// The pid is for people; the lock is what counts.
+	if err := f.Truncate(0); err != nil {
+		release()
+		return "", nil, fmt.Errorf("driver lock: %w", err)
+	}
+	if _, err := fmt.Fprintf(f, "%d\n", os.Getpid()); err != nil {
+		release()
+		return "", nil, fmt.Errorf("driver lock: %w", err)
+	}
 	path := filepath.Join(stateDir, wire.FileDriverKey)
 	b, err := os.ReadFile(path)
 	if err == nil && len(strings.TrimSpace(string(b))) == 32 {

@@ -20,6 +20,8 @@ const (
 	// patience is how long a refusal that somebody must resolve may stand in the
 	// middle of a run (an agent being restarted) before the run ends with it.
 	patience = 20 * time.Second
+	// sayAgain is how often a failure that lasts is told.
+	sayAgain = 5 * time.Second
 )
 
 // Driver looks, decides and acts. Not safe for concurrent use, except Look of
@@ -140,6 +142,9 @@ type run struct {
 	changed time.Time // when it last changed, or a step worked
 	told    string    // the wait last told
 	fails   int
+	// the failure last told, so that one that lasts is not told at every look
+	failed   string
+	failedAt time.Time
 }
 
 // turn is one look, one decision, at most one step.
@@ -177,7 +182,10 @@ func (r *run) step(ctx context.Context, v *View, step pivot.Step) error {
 			return ctx.Err()
 		}
 		r.fails++
-		r.d.tell(Event{Kind: EventFailed, Step: step, Err: err, Took: took, View: v})
+		if text := step.String() + err.Error(); text != r.failed || time.Since(r.failedAt) > sayAgain {
+			r.failed, r.failedAt = text, time.Now()
+			r.d.tell(Event{Kind: EventFailed, Step: step, Err: err, Took: took, View: v})
+		}
 		if time.Since(r.changed) > r.d.cfg.Timeout {
 			return fmt.Errorf("%s failed %d times, nothing changed for %s: %w", step, r.fails, r.d.cfg.Timeout, err)
 		}
