@@ -56,10 +56,15 @@ const slots = 100
 
 // StartWriters starts n writers, each with a client of its own to node's proxy.
 func StartWriters(ctx context.Context, node *Node, n int, prefix string) (*Writers, error) {
+	return StartWritersAt(ctx, node, n, prefix, nil)
+}
+
+// StartWritersAt is StartWriters with endpoints (host:port) instead of the proxy.
+func StartWritersAt(ctx context.Context, node *Node, n int, prefix string, endpoints []string) (*Writers, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Writers{prefix: prefix, stop: cancel, errs: map[string]int{}, acked: map[string]int{}, last: time.Now()}
 	for range n {
-		c, err := node.Client()
+		c, err := node.Client(append([]string(nil), endpoints...)...)
 		if err != nil {
 			w.Stop()
 			return nil, err
