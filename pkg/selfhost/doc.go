@@ -8,6 +8,7 @@
 //	0  wire         what crosses a process: RPC bodies, files, classes, ports
 //	   durable      writes that survive a power cut, or say that they may not have
 //	   version      what this binary is
+//	   port         listens, and says who holds a port that is taken
 //	1  datadir      the one reader of data directories: lock, class, identity, attic
 //	   pki          authorities, certificates, bundles; who may call which RPC
 //	   config       flags, environment and file, agreeing on names

@@ -22,7 +22,7 @@ const module = "github.com/etcd-selfhost/etcd-selfhost/"
 // layers is the map in doc.go: a package imports only lower ones. A package
 // below one that is listed belongs to its parent.
 var layers = map[string]int{
-	"wire": 0, "durable": 0, "version": 0,
+	"wire": 0, "durable": 0, "version": 0, "port": 0,
 	"datadir": 1, "pki": 1, "config": 1, "agentclient": 1, "proxy": 1, "agent/journal": 1,
 	"member": 2, "agent/child": 2,
 	"agent": 3, "driver": 3,

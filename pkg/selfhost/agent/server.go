@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/port"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/version"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
@@ -38,9 +39,7 @@ func (a *Agent) listen(ctx context.Context) (net.Listener, error) {
 		return nil, err
 	}
 	conf.NextProtos = []string{"http/1.1"}
-	var lc net.ListenConfig
-	addr := a.id.Node.HostPort(a.id.Ports.Agent)
-	l, err := lc.Listen(ctx, "tcp", addr)
+	l, err := port.Listen(ctx, a.id.Node.HostPort(a.id.Ports.Agent))
 	if err != nil {
 		return nil, fmt.Errorf("listen for agents and drivers: %w", err)
 	}

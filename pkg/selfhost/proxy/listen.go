@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
+
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/port"
 )
 
 // lock takes the proxy's flock, held until unlock or the end of the process,
@@ -45,7 +48,7 @@ func lock(path string) (unlock func(), err error) {
 
 // listen is the configured listener, else the TCP one systemd passed, else the
 // node's proxy address.
-func listen(cfg Config) (net.Listener, error) {
+func listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cfg.Listener != nil {
 		return cfg.Listener, nil
 	}
@@ -64,8 +67,7 @@ func listen(cfg Config) (net.Listener, error) {
 	if ours != nil {
 		return ours, nil
 	}
-	addr := net.JoinHostPort(cfg.Identity.Node.Proxy(), strconv.Itoa(cfg.Identity.Ports.Client))
-	l, err := net.Listen("tcp", addr)
+	l, err := port.Listen(ctx, net.JoinHostPort(cfg.Identity.Node.Proxy(), strconv.Itoa(cfg.Identity.Ports.Client)))
 	if err != nil {
 		return nil, fmt.Errorf("listen on the node's proxy address: %w", err)
 	}

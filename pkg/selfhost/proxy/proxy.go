@@ -120,7 +120,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer unlock()
-	ln, err := listen(cfg)
+	ln, err := listen(ctx, cfg)
 	if err != nil {
 		return err
 	}
