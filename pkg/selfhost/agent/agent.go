@@ -102,6 +102,13 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	a.resume()
+	for _, m := range a.store.migrated {
+		a.log.Info("state file migrated", "what", m)
+		if err := a.journal.Append(wire.JournalEntry{Step: "MigrateState", By: "agent", Outcome: "ok", Evidence: m}); err != nil {
+			l.Close()
+			return err
+		}
+	}
 	if err := a.journal.Append(wire.JournalEntry{Step: "AgentStart", By: "agent", Outcome: "ok", Evidence: "version " + version.Version}); err != nil {
 		l.Close()
 		return err

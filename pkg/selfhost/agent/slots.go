@@ -212,7 +212,7 @@ func (a *Agent) slotRestart(_ context.Context, in wire.SlotRequest) (wire.Reply,
 			return a.refusal("NotRunning", fmt.Sprintf("slot %s wanted %t, process %s", in.Slot, r.Wanted, p.State), "a running member", "")
 		}
 		r.LateRestarts++
-		r.Restart = &restartIntent{PID: p.PID, Ticks: child.StartTicks(p.PID)}
+		r.Restart = intentFor(p.PID)
 		if err := a.store.setSlot(in.Slot, r); err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (a *Agent) finishRestart(slot wire.Slot) error {
 	if err != nil {
 		return err
 	}
-	if p.State != wire.ProcDown && p.PID == r.Restart.PID && child.StartTicks(p.PID) == r.Restart.Ticks {
+	if p.State != wire.ProcDown && r.Restart.names(p.PID) {
 		if err := a.rt.Stop(Name(slot)); err != nil {
 			return err
 		}
@@ -271,7 +271,9 @@ func (a *Agent) slotRetire(_ context.Context, in wire.SlotRequest) (out wire.Ret
 
 func (a *Agent) retire(ctx context.Context, in wire.SlotRequest) (string, error) {
 	r := a.store.slot(in.Slot)
-	if r.Wanted {
+	if down, err := a.rt.Down(Name(in.Slot)); err != nil {
+		return "", err
+	} else if r.Wanted && !down {
 		return "", a.refusal("StillWanted", "slot "+string(in.Slot)+" is kept running", "a stopped slot", "I3")
 	}
 	key, err := fingerprint(a.id.SlotDir(in.Slot))
@@ -298,6 +300,12 @@ func (a *Agent) retire(ctx context.Context, in wire.SlotRequest) (string, error)
 	}
 	if info.MemberID != in.MemberID && !(info.MemberID == 0 && r.Assigned == in.MemberID) {
 		return "", a.refusal("WrongIdentity", info.Dir+": "+info.Identity(), "member "+in.MemberID.String(), "I3")
+	}
+	if r.Wanted { // its process cannot start, or no longer; now nothing can start it
+		r.Wanted, r.Restart, r.Parked = false, nil, fmt.Sprintf("retired %s: %s", wire.Now(a.now()), in.Reason)
+		if err := errors.Join(a.store.setSlot(in.Slot, r), a.rt.Stop(Name(in.Slot))); err != nil {
+			return "", err
+		}
 	}
 	attic, err := datadir.Retire(lock, a.id, in.Slot, info, in.Reason, a.now)
 	if err != nil || r.Assigned != in.MemberID {

@@ -26,6 +26,9 @@ type store struct {
 	fence fenceFile
 	slots slotsFile
 	tombs []wire.Tombstone
+
+	// migrated says, in words, which files openStore brought up to this release.
+	migrated []string
 }
 
 type epochFile struct {
@@ -67,8 +70,12 @@ type slotRecord struct {
 // restartIntent names the process a restart must end before the next start, so
 // that an agent that died in between finishes the same restart.
 type restartIntent struct {
-	PID   int   `json:"pid"`
-	Ticks int64 `json:"ticks"` // child.StartTicks: a number alone is reused
+	// Boot is the kernel's boot ID: ticks count from the boot, so after another
+	// one a new process may have number and ticks of the old. Empty in what
+	// version 1 wrote: not known.
+	Boot  string `json:"boot,omitempty"`
+	PID   int    `json:"pid"`
+	Ticks int64  `json:"ticks"` // child.StartTicks: a number alone is reused
 }
 
 func (r slotRecord) clone() slotRecord {
@@ -85,10 +92,13 @@ var bothSlots = []wire.Slot{wire.SlotSeed, wire.SlotMember}
 // openStore reads everything; a missing file is the empty state of a node that
 // was not told anything yet, an unreadable one an error (I10).
 func openStore(id wire.Identity) (*store, error) {
-	s := &store{id: id, slots: slotsFile{V: wire.V, Slots: map[wire.Slot]slotRecord{}}}
+	s := &store{id: id, slots: slotsFile{V: slotsFormat.V, Slots: map[wire.Slot]slotRecord{}}}
 	var ep epochFile
 	var sp wire.Spec
 	var tb tombsFile
+	if err := s.migrate(); err != nil {
+		return nil, err
+	}
 	if _, err := readState(id, wire.FileEpoch, &ep); err != nil {
 		return nil, err
 	}
@@ -118,7 +128,7 @@ func openStore(id wire.Identity) (*store, error) {
 }
 
 func readState(id wire.Identity, name string, v any) (found bool, err error) {
-	err = durable.ReadJSON(id.State(name), wire.V, v)
+	err = formatOf(name).Read(id.State(name), v)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -193,7 +203,7 @@ func (s *store) setSlot(slot wire.Slot, r slotRecord) error {
 	if err := s.writeGate(slot, stricter(old, next)); err != nil {
 		return err
 	}
-	f := slotsFile{V: wire.V, Slots: map[wire.Slot]slotRecord{}}
+	f := slotsFile{V: slotsFormat.V, Slots: map[wire.Slot]slotRecord{}}
 	for k, v := range s.slots.Slots {
 		f.Slots[k] = v
 	}

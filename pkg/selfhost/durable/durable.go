@@ -97,14 +97,8 @@ func ReadJSON(path string, max int, v any) error {
 	if err != nil {
 		return err
 	}
-	var head struct {
-		V int `json:"v"`
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return fmt.Errorf("%s: not readable as JSON (%d bytes): %w; restore the file or move it away by hand after reading docs/runbooks", path, len(b), err)
-	}
-	if head.V < 1 || head.V > max {
-		return fmt.Errorf("%s: format version %d, this binary reads 1 to %d; use the release that wrote it or a newer one", path, head.V, max)
+	if _, err := version(path, b, max); err != nil {
+		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

@@ -78,6 +78,10 @@ func (j *Journal) load(data []byte) error {
 	for n, rest := 1, data; len(rest) > 0; n++ {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
 		e, err := parse(line)
+		var newer *newerError
+		if errors.As(err, &newer) { // whole, and not ours to cut off
+			return fmt.Errorf("journal %s line %d: %w", j.path, n, err)
+		}
 		if err != nil || !whole {
 			if anyWhole(after) {
 				return fmt.Errorf("journal %s line %d: %w; what follows it is intact, so this is not a torn write: move the file aside and keep it for inquiry", j.path, n, err)
@@ -154,6 +158,13 @@ func (j *Journal) cut() error {
 	return nil
 }
 
+// newerError is an entry that a newer release wrote.
+type newerError struct{ v int }
+
+func (e *newerError) Error() string {
+	return fmt.Sprintf("format version %d, this binary reads 1 to %d; use the release that wrote it or a newer one", e.v, wire.V)
+}
+
 func parse(line []byte) (e wire.JournalEntry, err error) {
 	at := len(line) - crcLen - 1
 	if at < 2 || line[at] != ' ' {
@@ -170,7 +181,7 @@ func parse(line []byte) (e wire.JournalEntry, err error) {
 		return e, err
 	}
 	if e.V > wire.V {
-		return e, fmt.Errorf("entry version %d, this binary reads up to %d; use the release that wrote it", e.V, wire.V)
+		return e, &newerError{e.V}
 	}
 	return e, nil
 }
