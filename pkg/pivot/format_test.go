@@ -12,6 +12,8 @@ import (
 //	grant held | free | unknown | by NAME
 //	cp-1 answers [spec=no] member=CLASS/PROC[:ID][,FLAG…] seed=… [proxy=members,seed]
 //	cp-2 silent [WHY…]
+//	disk cp-1 FREE MiB (not written: unknown)
+//	db SIZE MiB (not written: unknown)
 //	list unknown
 //	unstarted voter ID URL never started
 //	member ID voter|learner on cp-1/seed | on URL [FLAG…] [leader]
@@ -57,6 +59,18 @@ func parseFact(s *State, f []string) error {
 		s.ListKnown = false
 	case "unstarted":
 		s.Unstarted = append(s.Unstarted, strings.Join(f[1:], " "))
+	case "db":
+		n, err := parseMiB(f[1])
+		s.DBSize = n
+		return err
+	case "disk":
+		n, err := s.Node(f[1]), error(nil)
+		if n == nil || len(f) < 3 {
+			return fmt.Errorf("disk comes after its node, and says how much is free")
+		}
+		n.Disk.Known = true
+		n.Disk.Free, err = parseMiB(f[2])
+		return err
 	case "member":
 		return parseMember(s, f[1:])
 	case "tombstone":
@@ -79,6 +93,11 @@ func parseFact(s *State, f []string) error {
 		return parseNode(s, f)
 	}
 	return nil
+}
+
+func parseMiB(w string) (int64, error) {
+	n, err := strconv.ParseInt(w, 10, 64)
+	return n << 20, err
 }
 
 func parseID(w string) (MemberID, error) {
@@ -258,6 +277,12 @@ func compact(s State) string {
 	b.WriteString("\ngrant " + grant + "\n")
 	for _, n := range s.Nodes {
 		b.WriteString(compactNode(n))
+		if n.Disk.Known {
+			fmt.Fprintf(&b, "disk %s %d MiB\n", n.Name, n.Disk.Free>>20)
+		}
+	}
+	if s.DBSize > 0 {
+		fmt.Fprintf(&b, "db %d MiB\n", s.DBSize>>20)
 	}
 	if !s.ListKnown {
 		b.WriteString("list unknown\n")

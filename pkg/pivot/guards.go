@@ -14,6 +14,7 @@ var Guards = []struct {
 	{"NoForeignMember", noForeignMember},
 	{"SpecNames", specNames},
 	{"SameArgs", sameArgsGuard},
+	{"EnoughDisk", enoughDisk},
 	{"InSync", inSync},
 	{"ServesClients", servesClients},
 	{"LearnerOnly", learnerOnly},

@@ -159,6 +159,8 @@ type Node struct {
 	Member      Slot
 	Seed        Slot
 	Proxy       Proxy
+	// Disk under its data directory; not part of String, since it changes all the time.
+	Disk Disk
 }
 
 // Slot by name.
@@ -234,6 +236,8 @@ type State struct {
 	ListKnown bool
 	Members   []Member
 	Leader    MemberID // 0 unknown
+	// DBSize is the leader's database in bytes, 0 unknown; not part of String.
+	DBSize int64
 	// Unstarted are voters that never started, in words, of a list that a member
 	// serves while no leader answers: they say why a wait will not pass by itself.
 	Unstarted  []string

@@ -108,6 +108,9 @@ func (r *rig) startMembers(ms []wire.Member, epoch wire.Epoch) {
 		req.InitialCluster = strings.Join(append(rows, "=https://x:1"), ",")
 		r.refused(r.client.Start(r.t.Context(), r.nodes()[i].Address, req), "BadInitialCluster")
 		req.InitialCluster = strings.Join(rows, ",")
+		req.NeedsBytes = 1 << 62
+		r.refused(r.client.Start(r.t.Context(), r.nodes()[i].Address, req), "EnoughDisk")
+		req.NeedsBytes = 1 << 20
 		for range 2 {
 			r.must(r.client.Start(r.t.Context(), r.nodes()[i].Address, req))
 		}

@@ -128,7 +128,7 @@ func (a *Agent) checkDirectory(ctx context.Context, in wire.StartRequest, r *slo
 			return a.refusal("NothingToStart", found, "a directory to go on with, or an initial cluster to join", "")
 		}
 		r.Recorded = false
-		return nil
+		return a.enoughDisk(in.NeedsBytes)
 	case wire.ClassRunning:
 		return a.refusal("Locked", info.Reason, "no process on the directory", "CASES L6")
 	case wire.ClassPart:

@@ -135,6 +135,9 @@ func (d *Driver) start(ctx context.Context, v *View, act wire.Act, step pivot.St
 	}
 	if sl := nv.Obs.SlotOf(req.Slot); sl == nil || sl.Class != wire.ClassWhole {
 		req.InitialCluster = d.initialCluster(v)
+		if v.State.DBSize > 0 {
+			req.NeedsBytes = pivot.JoinNeeds(v.State.DBSize)
+		}
 	}
 	return d.client.Start(ctx, nv.Ref.Address, req)
 }

@@ -312,6 +312,7 @@ func (d *Driver) fillNode(v *View, nv *NodeView, want *wire.Spec, targets []wire
 		*n.Slot(pivot.SlotName(sl.Slot)) = fillSlot(v, sl)
 	}
 	n.Proxy = fillProxy(nv.Obs.Proxy, targets)
+	n.Disk = pivot.Disk{Known: nv.Obs.Disk.TotalBytes > 0, Free: nv.Obs.Disk.FreeBytes}
 	return n
 }
 
@@ -388,7 +389,7 @@ func targetKey(t wire.ProxyTarget) string {
 func (d *Driver) fillMembers(v *View, s *pivot.State) {
 	var leaderIndex uint64
 	if _, sl := v.SlotOfMember(v.Leader); sl != nil && sl.Etcd != nil {
-		leaderIndex = sl.Etcd.Index
+		leaderIndex, s.DBSize = sl.Etcd.Index, sl.Etcd.DBSize
 	}
 	for _, m := range v.Members {
 		node, slot := v.place(m, d.ports)

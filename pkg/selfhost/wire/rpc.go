@@ -240,6 +240,8 @@ type StartRequest struct {
 	MemberID  ID   `json:"memberID"`
 	// InitialCluster is name=peerURL,… from the live member list; empty to start what is there.
 	InitialCluster string `json:"initialCluster,omitempty"`
+	// NeedsBytes is what a join must find free under the data directory; 0 not known.
+	NeedsBytes int64 `json:"needsBytes,omitempty"`
 }
 
 // SlotRequest stops, restarts or retires a slot.
