@@ -36,7 +36,7 @@ func (v view) perform(w world, step Step) world {
 		}
 	case RegisterLearner:
 		e := slot()
-		e.role, e.named, e.sync, e.late, e.lateRestarted, e.mine, e.ran = Learner, false, false, false, false, false, false
+		e.role, e.named, e.sync, e.late, e.lateRestarted, e.mine, e.ran, e.recorded, e.kept = Learner, false, false, false, false, false, false, false, false
 	case StartSeed, StartMember:
 		w.start(slot(), step.Kind == StartSeed)
 	case RestartLateMember:
@@ -63,7 +63,7 @@ func (v view) perform(w world, step Step) world {
 		w.tomb = 2
 	case StopMember:
 		e := slot()
-		e.proc, e.parked, e.sync = wDown, true, false
+		e.proc, e.parked, e.kept, e.sync = wDown, true, false, false
 	case RemoveMember:
 		if step.ID == strayID {
 			w.stray = strayNone
@@ -74,7 +74,7 @@ func (v view) perform(w world, step Step) world {
 		e.role, e.mine, e.named, e.sync, e.late = RoleNone, ix == seedIx && e.mine, false, false, false
 	case RetireDirectory:
 		e := slot()
-		e.dir, e.mine, e.parked = Absent, false, false
+		e.dir, e.mine, e.parked, e.kept, e.recorded = Absent, false, false, false, false
 		if step.Slot == SeedSlot {
 			e.ran = false
 		}
@@ -84,11 +84,11 @@ func (v view) perform(w world, step Step) world {
 }
 
 func (w *world) start(e *wetcd, seed bool) {
-	e.proc, e.parked = wOpening, false
+	e.proc, e.parked, e.kept = wOpening, false, true
 	if e.dir != Absent && e.dir != Empty {
 		return
 	}
-	e.dir, e.mine, e.ran = Whole, true, true
+	e.dir, e.mine, e.ran, e.recorded = Whole, true, true, true
 	if seed { // the first start makes the cluster
 		e.role, e.named = Voter, true
 	}
@@ -130,7 +130,7 @@ func (v view) halves(w world, step Step) []edge {
 		}
 	case StopMember:
 		x := w
-		x.seed.parked = true
+		x.seed.parked, x.seed.kept = true, false
 		add("parked and not yet signalled", x)
 	case RestartLateMember:
 		x := w
@@ -142,6 +142,8 @@ func (v view) halves(w world, step Step) []edge {
 		if e := &x.node[v.order[0]].m; e.dir == Absent && nodeName(v.order[0]) == step.Node {
 			e.dir = Empty
 			add("the directory is made and nothing in it", x)
+			e.kept = true
+			add("the agent has it written down, the directory is made and nothing in it", x)
 		}
 	}
 	return out
@@ -171,6 +173,8 @@ func (w *world) progress(n int) []edge {
 		switch {
 		case e.proc == wDown && e.listed() && e.dir == Whole && !e.parked:
 			add("the agent restarts "+name, func(x *world) { x.at(ix).proc = wOpening })
+		case e.proc == wDown && e.kept && e.role != RoleNone && !e.ran && (e.dir == Absent || e.dir == Empty):
+			add("the agent starts "+name+" again", func(x *world) { x.start(x.at(ix), false) })
 		case e.proc == wOpening:
 			add(name+" answers its peers", func(x *world) { x.at(ix).proc = wUp })
 		case e.proc == wUp && led:
@@ -234,6 +238,15 @@ func (w *world) accidentsOf(ix int, e *wetcd, add func(string, func(*world))) {
 	name := etcdName(ix)
 	if e.proc != wDown {
 		add(name+" dies", func(x *world) { y := x.at(ix); y.proc, y.sync = wDown, false })
+		if ix != seedIx {
+			add(name+" dies, and a write cut short leaves it parked", func(x *world) { y := x.at(ix); y.proc, y.sync, y.parked, y.kept = wDown, false, true, false })
+		}
+	}
+	if e.role == Learner && e.proc == wOpening && !e.named && !e.lateRestarted {
+		add(name+" ends before it wrote anything", func(x *world) {
+			y := x.at(ix)
+			y.proc, y.dir, y.mine, y.ran, y.recorded = wDown, Absent, false, false, false
+		})
 	}
 	if e.role == Learner && e.mine && !e.sync && e.dir == Whole {
 		add(name+" dies half way", func(x *world) { y := x.at(ix); y.proc, y.dir = wDown, Part })
@@ -241,7 +254,7 @@ func (w *world) accidentsOf(ix int, e *wetcd, add func(string, func(*world))) {
 	if e.role == Voter && int(w.leader) != ix && w.leader != nobody && e.proc == wServing {
 		add(name+" takes leadership", func(x *world) { x.leader = int8(ix); x.at(ix).sync = true })
 	}
-	if e.role != RoleNone && e.mine && e.named {
+	if e.role != RoleNone && e.mine && e.ran {
 		for _, c := range []Class{Absent, Part, Foreign, Older} {
 			add(fmt.Sprintf("%s dies, its directory is %s", name, c), func(x *world) {
 				y := x.at(ix)

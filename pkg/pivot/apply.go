@@ -71,7 +71,7 @@ func started(s *State, sl *Slot, step Step) {
 	if sl.ID == 0 || sl.Class == Absent || sl.Class == Empty {
 		sl.ID = step.ID
 	}
-	sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Reason = Running, Up, Yes, false, ""
+	sl.Class, sl.Proc, sl.PeerUp, sl.Parked, sl.Reason, sl.Kept, sl.Ended = Running, Up, Yes, false, "", false, ""
 	sl.Assigned = sl.ID
 	if sl.Args == "" {
 		sl.Args = JoinerArgs
@@ -130,10 +130,13 @@ func Settle(s State) State {
 	for i := range s.Nodes {
 		for _, name := range []SlotName{MemberSlot, SeedSlot} {
 			sl := s.Nodes[i].Slot(name)
-			if s.Nodes[i].Agent != Answers || sl.Class != Running {
+			if s.Nodes[i].Agent != Answers || sl.Class != Running && !sl.Kept {
 				continue
 			}
-			sl.Proc, sl.PeerUp = Serving, Yes
+			if sl.Kept { // its agent starts it, and what ended it is put right
+				started(&s, sl, Step{ID: sl.Assigned})
+			}
+			sl.Proc, sl.PeerUp, sl.Ended = Serving, Yes, ""
 			if m := s.Member(sl.ID); m != nil {
 				m.Serves, m.AtIndex, m.Started, m.Late, m.Lag = Yes, Yes, Yes, No, 0
 			}

@@ -21,7 +21,7 @@ import (
 //	proof ID… | proof differ WORDS…
 //
 // A slot that is not written is absent/down. Flags of a slot: peerdown, parked,
-// late-restarted, args=VALUE, assigned=ID, why=WORD. Flags of a member: serves, notserving (neither:
+// late-restarted, args=VALUE, assigned=ID, why=WORD, kept, ended=WORD. Flags of a member: serves, notserving (neither:
 // unknown), atindex, behind=N, unstarted, late.
 
 func parseState(text string) (State, error) {
@@ -213,6 +213,10 @@ func parseSlot(sl *Slot, text string) (err error) {
 			sl.Assigned, err = parseID(val)
 		case "why":
 			sl.Reason = val
+		case "kept":
+			sl.Kept = true
+		case "ended":
+			sl.Ended = val
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}
@@ -356,6 +360,12 @@ func compactSlot(key string, sl Slot) string {
 	}
 	if sl.Reason != "" {
 		out += ",why=" + sl.Reason
+	}
+	if sl.Kept {
+		out += ",kept"
+	}
+	if sl.Ended != "" {
+		out += ",ended=" + sl.Ended
 	}
 	return out
 }

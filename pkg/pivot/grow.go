@@ -59,12 +59,12 @@ func sameArgs(s *State) bool {
 func startLearners(s *State) Decision {
 	for _, m := range s.Learners() {
 		if n := s.Node(m.Node); n != nil && n.Member.Class == Running && n.Member.PeerUp != Yes {
-			return refuse(Refusal{Name: "PeerNotUp", Step: StartMember, Node: n.Name, Wait: true, Found: "it does not answer on its peer port yet", Want: "/version there"})
+			return refuse(orEnded(s, MemberSlot, Refusal{Name: "PeerNotUp", Step: StartMember, Node: n.Name, Wait: true, Found: "it does not answer on its peer port yet", Want: "/version there"}))
 		}
 	}
 	for _, name := range s.Want.Nodes {
 		n, m := s.Node(name), s.MemberOn(name, MemberSlot)
-		if m != nil && n.Member.Proc == Down && (n.Member.Class == Absent || n.Member.Class == Empty) {
+		if m != nil && n.Member.Proc == Down && (n.Member.Class == Absent || n.Member.Class == Empty) && !n.Member.kept(m.ID) {
 			return doOn(StartMember, name, MemberSlot, m.ID, "registered and not yet started")
 		}
 	}
@@ -93,9 +93,9 @@ func awaitLearners(s *State) Decision {
 			if m.AtIndex == No && m.Lag > 0 {
 				found = fmt.Sprintf("it is %d entries behind the leader", m.Lag)
 			}
-			rs = append(rs, Refusal{Name: "NotInSync", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: found, Want: "within 1000 entries"})
+			rs = append(rs, orEnded(s, m.Slot, Refusal{Name: "NotInSync", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: found, Want: "within 1000 entries"}))
 		case m.Serves != Yes:
-			rs = append(rs, Refusal{Name: "NotServing", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: "it does not serve clients yet", Want: "its client port answers"})
+			rs = append(rs, orEnded(s, m.Slot, Refusal{Name: "NotServing", Step: PromoteLearner, Node: m.Node, Wait: true, Cites: "I7", Found: "it does not serve clients yet", Want: "its client port answers"}))
 		}
 	}
 	return Decision{Refusals: rs}
@@ -154,8 +154,8 @@ func proveBeforeLeaving(s *State) Decision {
 	case seed == nil:
 		return Decision{}
 	case seed.Serves != Yes && !seedStopped(s, seed):
-		return refuse(Refusal{Name: "NotServing", Step: ProveHashes, Node: seed.Node, Wait: true, Cites: "I4",
-			Found: "the seed does not answer", Want: "it serves again, so that members are proved against it"})
+		return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: ProveHashes, Node: seed.Node, Wait: true, Cites: "I4",
+			Found: "the seed does not answer", Want: "it serves again, so that members are proved against it"}))
 	case s.Proof.Differ == "" && s.Proof.Has(toProve(s)...):
 		return Decision{}
 	}
@@ -167,8 +167,8 @@ func proveBeforeLeaving(s *State) Decision {
 func proveStep(s *State, ids []MemberID, why string) Decision {
 	for _, id := range ids {
 		if m := s.Member(id); s.Proof.Differ == "" && m.Serves != Yes {
-			return refuse(Refusal{Name: "NotServing", Step: ProveHashes, Node: m.Node, Wait: true,
-				Found: fmt.Sprintf("%s %s does not serve clients", m.Role, m.ID), Want: "its client port answers"})
+			return refuse(orEnded(s, m.Slot, Refusal{Name: "NotServing", Step: ProveHashes, Node: m.Node, Wait: true,
+				Found: fmt.Sprintf("%s %s does not serve clients", m.Role, m.ID), Want: "its client port answers"}))
 		}
 	}
 	if s.Proof.Differ != "" {

@@ -234,7 +234,7 @@ func (w *world) unfinished(n int) string {
 func (w *world) idle(n int) string {
 	name := ""
 	w.each(n, func(ix int, e *wetcd) {
-		if e.listed() && e.dir == Whole && e.proc == wDown && !e.parked && !w.node[homeOf(ix)].silent {
+		if e.listed() && e.dir == Whole && e.proc == wDown && !e.parked && !e.kept && !w.node[homeOf(ix)].silent {
 			name = etcdName(ix)
 		}
 	})

@@ -89,7 +89,7 @@ func awaitVoters(s *State) Decision {
 	var rs []Refusal
 	for _, m := range s.Members {
 		if m.Serves != Yes {
-			rs = append(rs, Refusal{Name: "NotServing", Step: Done, Node: m.Node, Wait: true, Found: fmt.Sprintf("%s %s does not serve clients", m.Role, m.ID), Want: "its client port answers"})
+			rs = append(rs, orEnded(s, m.Slot, Refusal{Name: "NotServing", Step: Done, Node: m.Node, Wait: true, Found: fmt.Sprintf("%s %s does not serve clients", m.Role, m.ID), Want: "its client port answers"}))
 		}
 	}
 	return Decision{Refusals: rs}
@@ -119,6 +119,9 @@ func seedDirectory(s *State) Decision {
 			return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I9",
 				Found: fmt.Sprintf("the seed's directory is %s, its node was member %s", n.Seed.Class, n.Seed.Assigned), Want: "the disk that holds it"})
 		}
+		if n.Seed.Kept {
+			return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: Done, Node: n.Name, Wait: true, Found: "the seed has not started yet", Want: "its agent starts it"}))
+		}
 		return doOn(StartSeed, n.Name, SeedSlot, 0, "the seed has never started")
 	}
 	return Decision{}
@@ -129,5 +132,5 @@ func awaitSeed(s *State) Decision {
 	if n.Seed.Proc == Serving && s.Leader != 0 {
 		return Decision{}
 	}
-	return refuse(Refusal{Name: "NotServing", Step: Done, Node: n.Name, Wait: true, Found: "the seed does not serve clients yet", Want: "its client port answers"})
+	return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: Done, Node: n.Name, Wait: true, Found: "the seed does not serve clients yet", Want: "its client port answers"}))
 }

@@ -173,7 +173,7 @@ func startWhole(s *State) Decision {
 }
 
 func startable(s *State, sl *Slot) bool {
-	if sl.Class != Whole || sl.Proc != Down || sl.ID == 0 {
+	if sl.Class != Whole || sl.Proc != Down || sl.ID == 0 || sl.kept(sl.ID) {
 		return false
 	}
 	if t := s.Tombstone(sl.ID); t != nil && t.Final {
@@ -240,19 +240,23 @@ func knownList(s *State) Decision {
 		if !anyRuns(s) { // every node answered, and whatever may start was started before
 			r.Wait, r.Found, r.Want = false, "no member runs, and no directory may start", "a whole directory of a member"
 		}
-		return refuse(r)
+		return Decision{Refusals: append([]Refusal{r}, allEnded(s, r.Step)...)}
 	}
 	if q, words := s.quorum(); q != QuorumHeld {
-		return refuse(Refusal{Name: "Quorum" + q.String(), Step: RegisterLearner, Wait: true, Cites: "I2",
-			Found: words, Want: fmt.Sprintf("%d of %d voters serving", Majority(len(s.Voters())), len(s.Voters()))})
+		r := Refusal{Name: "Quorum" + q.String(), Step: RegisterLearner, Wait: true, Cites: "I2",
+			Found: words, Want: fmt.Sprintf("%d of %d voters serving", Majority(len(s.Voters())), len(s.Voters()))}
+		return Decision{Refusals: append([]Refusal{r}, allEnded(s, r.Step)...)}
 	}
 	return Decision{}
 }
 
+// anyRuns: a process runs, or its agent is about to start it again.
 func anyRuns(s *State) bool {
 	for i := range s.Nodes {
-		if s.Nodes[i].Member.Class == Running || s.Nodes[i].Seed.Class == Running {
-			return true
+		for _, sl := range []*Slot{&s.Nodes[i].Member, &s.Nodes[i].Seed} {
+			if sl.Class == Running || sl.Class == Whole && sl.kept(sl.ID) {
+				return true
+			}
 		}
 	}
 	return false

@@ -137,6 +137,11 @@ type Slot struct {
 	Parked bool
 	// LateRestarted: the agent's durable count says it was restarted once as a late learner.
 	LateRestarted bool
+	// Kept: its process is down and its agent starts it again by itself, as Assigned.
+	Kept bool
+	// Ended is why the process of a slot that its agent keeps running last ended,
+	// for people; empty where it did not, or has come up since.
+	Ended string
 	// Args is what takes part in apply, read from the running process ("max-learners=8"); empty unknown.
 	Args string
 }
@@ -387,6 +392,9 @@ func (s Slot) String() string {
 	}
 	if s.Parked {
 		out += " parked"
+	}
+	if s.Kept {
+		out += " kept"
 	}
 	if s.LateRestarted {
 		out += " late-restarted"

@@ -133,7 +133,7 @@ func same(states ...*State) {
 				if sl.Proc == Up {
 					sl.PeerUp = Unknown
 				}
-				sl.Args, sl.Assigned = "", 0
+				sl.Args, sl.Assigned, sl.Kept = "", 0, false
 				if sl.Class == Part {
 					sl.ID = 0
 				}

@@ -36,6 +36,8 @@ type wetcd struct {
 	late          bool
 	lateRestarted bool
 	ran           bool // a process with this ID once wrote a log
+	recorded      bool // its agent still knows that
+	kept          bool // its agent was told to keep this identity running
 }
 
 type wnode struct {
@@ -99,14 +101,14 @@ func (e *wetcd) pack(b *bits) {
 	b.put(uint32(e.dir), 3)
 	b.put(uint32(e.proc), 2)
 	b.put(uint32(e.role), 2)
-	for _, f := range []bool{e.mine, e.parked, e.named, e.sync, e.late, e.lateRestarted, e.ran} {
+	for _, f := range []bool{e.mine, e.parked, e.named, e.sync, e.late, e.lateRestarted, e.ran, e.recorded, e.kept} {
 		b.flag(f)
 	}
 }
 
 func (e *wetcd) unpack(b *bits) {
 	e.dir, e.proc, e.role = Class(b.get(3)), wproc(b.get(2)), Role(b.get(2))
-	for _, f := range []*bool{&e.mine, &e.parked, &e.named, &e.sync, &e.late, &e.lateRestarted, &e.ran} {
+	for _, f := range []*bool{&e.mine, &e.parked, &e.named, &e.sync, &e.late, &e.lateRestarted, &e.ran, &e.recorded, &e.kept} {
 		*f = b.is()
 	}
 }
@@ -367,6 +369,9 @@ func observeSlot(w *world, e *wetcd, mine, stale MemberID, args string) Slot {
 	case e.dir == Whole || e.dir == Older:
 		sl.ID = stale
 	}
+	if e.kept && e.proc == wDown {
+		sl.Kept, sl.Assigned = true, mine
+	}
 	if e.proc != wDown {
 		sl.Class, sl.Proc, sl.Args = Running, Up, args
 		if e.proc == wServing && w.leader != nobody {
@@ -388,7 +393,7 @@ func (v view) observeList(w *world, s *State) {
 			m.Slot = SeedSlot
 		}
 		if !w.node[homeOf(ix)].silent {
-			m.Started = tri(e.named || e.mine && (e.dir == Whole || e.dir == Part))
+			m.Started = tri(e.named || e.recorded)
 			m.Serves = tri(e.proc == wServing)
 			m.AtIndex = tri(e.sync && e.mine && e.proc >= wUp)
 			m.Late = tri(e.late)

@@ -73,7 +73,10 @@ func TestSeedLife(t *testing.T) {
 		r.end(0)
 		r.change(0, wire.SlotSeed, func(rec *slotRecord) { rec.Wanted, rec.Parked = false, "test" })
 		r.start(0)
-		s := r.await(0, "down", func(o *wire.Observation) bool { return o.SlotOf(wire.SlotSeed).Process.State == wire.ProcDown }).SlotOf(wire.SlotSeed)
+		s := r.await(0, "down", func(o *wire.Observation) bool {
+			sl := o.SlotOf(wire.SlotSeed)
+			return sl.Process.State == wire.ProcDown && !sl.Reading
+		}).SlotOf(wire.SlotSeed)
 		if s.Class != wire.ClassWhole || s.MemberID != id || s.ClusterID != epoch.ClusterID || s.LastIndex == 0 || !s.Parked || s.Wanted {
 			t.Errorf("%+v", s)
 		}

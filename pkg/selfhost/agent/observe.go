@@ -75,7 +75,7 @@ func proxyIPs(id wire.Identity, spec *wire.Spec) []string {
 
 func (a *Agent) observeSlot(ctx context.Context, slot wire.Slot) wire.SlotStatus {
 	r := a.store.slot(slot)
-	s := wire.SlotStatus{Slot: slot, Assigned: r.Assigned, Wanted: r.Wanted, Parked: r.Parked != "", LateRestarts: r.LateRestarts}
+	s := wire.SlotStatus{Slot: slot, Assigned: r.Assigned, Recorded: r.Recorded, Wanted: r.Wanted, Parked: r.Parked != "", LateRestarts: r.LateRestarts}
 	p, err := a.rt.Process(Name(slot))
 	s.Process = p
 	if err != nil {

@@ -346,6 +346,10 @@ var procs = map[wire.ProcState]pivot.Proc{wire.ProcDown: pivot.Down, wire.ProcUp
 func fillSlot(v *View, sl wire.SlotStatus) pivot.Slot {
 	out := pivot.Slot{Class: classes[sl.Class], Reason: sl.Reason, ID: pivot.MemberID(sl.MemberID), Proc: procs[sl.Process.State],
 		PeerUp: tri(sl.Process.PeerUp), Reading: sl.Reading, Assigned: pivot.MemberID(sl.Assigned), Parked: sl.Parked, LateRestarted: sl.LateRestarts > 0, Args: applyArgs(sl.Process.Args)}
+	out.Kept = sl.Wanted && !sl.Parked && out.Proc == pivot.Down
+	if sl.Wanted && sl.Process.State != wire.ProcServing && !sl.Process.PeerUp {
+		out.Ended = sl.Process.LastExit
+	}
 	if sl.Class == wire.ClassRunning && out.ID == 0 {
 		out.ID = pivot.MemberID(sl.Assigned) // running, and not far enough to say its ID
 	}
@@ -416,7 +420,9 @@ func (d *Driver) fillProgress(pm *pivot.Member, sl *wire.SlotStatus, leaderIndex
 		return
 	}
 	pm.Serves = tri(sl.Process.State == wire.ProcServing && sl.Etcd != nil && sl.Etcd.From == "status" && sl.Etcd.Leader != 0)
-	if sl.Process.State == wire.ProcUp || sl.Process.State == wire.ProcServing {
+	// A member that ran and died before its name was in the list has run all the
+	// same: its agent recorded its log.
+	if sl.Process.State == wire.ProcUp || sl.Process.State == wire.ProcServing || sl.Recorded && sl.Assigned == wire.ID(pm.ID) {
 		pm.Started = pivot.Yes
 	}
 	if sl.Etcd == nil || leaderIndex == 0 {

@@ -121,7 +121,7 @@ func (d *Driver) Run(ctx context.Context, want wire.Spec, forget []wire.ID) (Res
 		return Result{}, err
 	}
 	defer d.dropGrant(ctx)
-	r := &run{d: d, want: *full, forget: forget, start: time.Now(), changed: time.Now()}
+	r := &run{d: d, want: *full, forget: forget, start: time.Now(), changed: time.Now(), seen: map[string]bool{}}
 	for {
 		done, err := r.turn(ctx)
 		if done || err != nil {
@@ -133,13 +133,15 @@ func (d *Driver) Run(ctx context.Context, want wire.Spec, forget []wire.ID) (Res
 
 // run is one call of Run.
 type run struct {
-	d       *Driver
-	want    wire.Spec
-	forget  []wire.ID
-	start   time.Time
-	res     Result
-	last    string    // the state of the look before, to see change
-	changed time.Time // when it last changed, or a step worked
+	d      *Driver
+	want   wire.Spec
+	forget []wire.ID
+	start  time.Time
+	res    Result
+	// seen are the states since the last step: a process that comes and dies in
+	// turn changes what is seen, and nothing.
+	seen    map[string]bool
+	changed time.Time // when something new was last seen, or a step worked
 	told    string    // the wait last told
 	fails   int
 	// the failure last told, so that one that lasts is not told at every look
@@ -156,8 +158,8 @@ func (r *run) turn(ctx context.Context) (done bool, err error) {
 	v.wanted = &r.want
 	r.res.View = v
 	r.measure(v)
-	if now := v.State.String(); now != r.last {
-		r.last, r.changed = now, time.Now()
+	if now := v.State.String(); !r.seen[now] {
+		r.seen[now], r.changed = true, time.Now()
 		r.d.log.Debug("what was seen changed", "state", now)
 	}
 	dec := pivot.Next(v.State)
@@ -192,6 +194,7 @@ func (r *run) step(ctx context.Context, v *View, step pivot.Step) error {
 		return sleep(ctx, min(time.Second, waitPause<<min(r.fails, 6)))
 	}
 	r.fails, r.changed = 0, time.Now()
+	clear(r.seen)
 	r.res.Steps++
 	r.d.tell(Event{Kind: EventDone, Step: step, Took: took, View: v})
 	if r.d.cfg.AfterStep != nil {

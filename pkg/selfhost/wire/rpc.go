@@ -358,7 +358,9 @@ type SlotStatus struct {
 	LastIndex uint64 `json:"lastIndex,omitempty"`
 	DBSize    int64  `json:"dbSize,omitempty"`
 	// Assigned is the member identity a driver gave this slot (start), zero if none.
-	Assigned     ID          `json:"assigned"`
+	Assigned ID `json:"assigned"`
+	// Recorded: a log of the assigned identity was once seen in this slot.
+	Recorded     bool        `json:"recorded,omitempty"`
 	Wanted       bool        `json:"wanted"` // the agent keeps it running
 	Parked       bool        `json:"parked"`
 	LateRestarts int         `json:"lateRestarts"`
