@@ -69,6 +69,9 @@ func (a *app) unpack(bundle string) error {
 	if a.set.Given("seed-runtime") != "" {
 		dirs.SeedRuntime = wire.Runtime(a.set.SeedRuntime)
 	}
+	if r := bundleIsOurs(bundle); r != nil {
+		return r
+	}
 	_, err := pki.UnpackFile(bundle, dirs, time.Now())
 	// A unit keeps the flag for ever; the file, once spent, may be gone.
 	if errors.Is(err, pki.ErrBundleUsed) || errors.Is(err, fs.ErrNotExist) {
@@ -78,4 +81,17 @@ func (a *app) unpack(bundle string) error {
 		}
 	}
 	return err
+}
+
+// bundleIsOurs refuses a bundle for an address of another host before anything
+// is written or the bundle spent. One that cannot be read is UnpackFile's to tell.
+func bundleIsOurs(path string) error {
+	b, err := pki.ReadBundle(path)
+	if err != nil || !b.Spent.IsZero() {
+		return nil
+	}
+	if r := addressesOurs(b.Identity.Node); r != nil {
+		return r
+	}
+	return nil
 }

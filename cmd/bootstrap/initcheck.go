@@ -111,7 +111,7 @@ func addressesOurs(ref wire.NodeRef) *wire.Refusal {
 // ours are the names under the data directory that init may find: what our own
 // earlier, cut-short run or a fresh filesystem leaves. The slots are read.
 var ours = map[string]bool{"lost+found": true, "attic": true, "data": true, "seed": true,
-	"data.lock": true, "seed.lock": true, "data.gate.json": true, "seed.gate.json": true}
+	"data.lock": true, "seed.lock": true, "data.gate.json": true, "seed.gate.json": true, wire.FileAgentLock: true}
 
 // checkData refuses a data directory that holds anything (CASES L3: etcd would
 // ignore every initial-* flag and serve the old keys under the new name).

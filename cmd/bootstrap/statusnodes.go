@@ -38,6 +38,11 @@ func newNodeStatus(n driver.NodeView) nodeStatus {
 			out.Certificate = &certStatus{Node: n.Ref.Name, Name: c.Name, NotAfter: c.NotAfter.UTC()}
 		}
 	}
+	for _, u := range o.Unfit {
+		if !strings.HasPrefix(u, "certificate ") { // told above
+			out.Problems = append(out.Problems, "no member can start here: "+u)
+		}
+	}
 	for _, sl := range o.Slots {
 		switch {
 		case sl.Class == wire.ClassPart, sl.Class == wire.ClassForeign, sl.Class == wire.ClassUnknown && sl.Reason != "":

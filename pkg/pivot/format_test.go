@@ -12,6 +12,7 @@ import (
 //	grant held | free | unknown | by NAME
 //	cp-1 answers [spec=no] member=CLASS/PROC[:ID][,FLAG…] seed=… [proxy=members,seed]
 //	cp-2 silent [WHY…]
+//	unfit cp-1 WORDS…
 //	disk cp-1 FREE MiB (not written: unknown)
 //	db SIZE MiB (not written: unknown)
 //	list unknown
@@ -59,6 +60,12 @@ func parseFact(s *State, f []string) error {
 		s.ListKnown = false
 	case "unstarted":
 		s.Unstarted = append(s.Unstarted, strings.Join(f[1:], " "))
+	case "unfit":
+		n := s.Node(f[1])
+		if n == nil {
+			return fmt.Errorf("unfit comes after its node")
+		}
+		n.Unfit = strings.Join(f[2:], " ")
 	case "db":
 		n, err := parseMiB(f[1])
 		s.DBSize = n
@@ -281,6 +288,9 @@ func compact(s State) string {
 	b.WriteString("\ngrant " + grant + "\n")
 	for _, n := range s.Nodes {
 		b.WriteString(compactNode(n))
+		if n.Unfit != "" {
+			b.WriteString("unfit " + n.Name + " " + n.Unfit + "\n")
+		}
 		if n.Disk.Known {
 			fmt.Fprintf(&b, "disk %s %d MiB\n", n.Name, n.Disk.Free>>20)
 		}

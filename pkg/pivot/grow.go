@@ -15,6 +15,20 @@ func missing(s *State) []string {
 	return out
 }
 
+// unfitNodes: where a first start would come to nothing, nothing is registered
+// for it and it is not begun: an entry that never starts helps nobody (CASES M1).
+func unfitNodes(s *State) Decision {
+	var rs []Refusal
+	for _, name := range s.Want.Nodes {
+		n, m := s.Node(name), s.MemberOn(name, MemberSlot)
+		if n == nil || n.Unfit == "" || n.Member.Class == Running || m != nil && m.Started == Yes {
+			continue
+		}
+		rs = append(rs, Refusal{Name: "NodeUnfit", Step: RegisterLearner, Node: name, Found: n.Unfit, Want: "a node on which a member can start"})
+	}
+	return Decision{Refusals: rs}
+}
+
 // registerLearners: all learners of a growth are registered before any starts,
 // or their initial-cluster lists disagree (LESSONS "Pivot"); a second one only
 // beside equal arguments (I11), else one at a time, the seed's own node last:

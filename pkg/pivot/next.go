@@ -16,7 +16,7 @@ func (d Decision) silent() bool { return d.Step == nil && len(d.Refusals) == 0 }
 // growth, then the way out of the seed (doc.go, "Order of a pivot").
 var memberRules = []rule{
 	startWhole, foreignMembers, silentNodes, knownDirectories, unstartedVoters, knownList,
-	forgetLearners, finishTombstones, directories, registerLearners, restartLate, startLearners,
+	forgetLearners, finishTombstones, directories, unfitNodes, registerLearners, restartLate, startLearners,
 	awaitLearners, promoteLearners, proveBeforeLeaving, routeMembers, promoteLast,
 	moveLeader, leaveSeed, stopRemoved, proveBeforeRetiring, routeWithoutSeed,
 	retireSeed, awaitVoters,

@@ -3,6 +3,7 @@ package pivot
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -166,6 +167,9 @@ type Node struct {
 	Proxy       Proxy
 	// Disk under its data directory; not part of String, since it changes all the time.
 	Disk Disk
+	// Unfit says why a member that starts there now would come to nothing
+	// (certificates, ports, mounts), for people; empty: nothing is known against it.
+	Unfit string
 }
 
 // Slot by name.
@@ -375,8 +379,12 @@ func (s State) String() string {
 }
 
 func (n Node) String() string {
-	return fmt.Sprintf("node %s %s spec=%s member[%s] seed[%s] proxy[members=%s seed=%s]",
+	out := fmt.Sprintf("node %s %s spec=%s member[%s] seed[%s] proxy[members=%s seed=%s]",
 		n.Name, n.Agent, n.SpecCurrent, n.Member, n.Seed, n.Proxy.Members, n.Proxy.Seed)
+	if n.Unfit != "" {
+		out += " unfit=" + strconv.Quote(n.Unfit)
+	}
+	return out
 }
 
 func (s Slot) String() string {

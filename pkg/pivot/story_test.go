@@ -130,7 +130,7 @@ func parseStep(f []string) (Step, error) {
 func merge(old, add string) string {
 	about := func(line string) string {
 		f := strings.Fields(line)
-		if f[0] == "member" || f[0] == "tombstone" {
+		if f[0] == "member" || f[0] == "tombstone" || f[0] == "unfit" {
 			return f[0] + " " + f[1]
 		}
 		return f[0]

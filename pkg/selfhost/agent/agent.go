@@ -92,6 +92,11 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer lock.Close()
+	unlock, err := lockData(id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	a, err := open(id, cfg)
 	if err != nil {
 		return err

@@ -69,12 +69,20 @@ func (s *store) writeGates() error {
 	return nil
 }
 
+// unknownSlot: this state never had to do with the slot. Where the gate beside the
+// directory knows more, the state is a new one (a node made anew, its data disk
+// kept): what is recorded there is taken over, never overwritten (CASES L4).
+func unknownSlot(r slotRecord) bool {
+	return !r.Wanted && r.Parked == "" && r.Assigned == 0 && len(r.Args) == 0
+}
+
 // reconcileGates is run at open. Where a gate file says parked and the record
 // does not, a write was cut short: the strict word stands, and the next driver
 // that wants the slot starts it again. Everything else follows the records.
 func (s *store) reconcileGates() error {
 	for _, slot := range bothSlots {
 		r := s.slots.Slots[slot]
+		unknown := unknownSlot(r)
 		for _, path := range []string{s.id.SlotGate(slot), member.GateCopy(s.id, slot)} {
 			var g wire.GateFile
 			err := durable.ReadJSON(path, wire.V, &g)
@@ -84,8 +92,11 @@ func (s *store) reconcileGates() error {
 			if err == nil && g.Parked != "" && r.Parked == "" {
 				r.Parked, r.Wanted = g.Parked, false
 			}
+			if err == nil && g.Recorded && unknown && !r.Recorded {
+				r.Assigned, r.ClusterID, r.Recorded = g.Assigned, g.ClusterID, true
+			}
 		}
-		if r.Parked != s.slots.Slots[slot].Parked {
+		if r.Parked != s.slots.Slots[slot].Parked || r.Recorded != s.slots.Slots[slot].Recorded {
 			if err := s.setSlot(slot, r); err != nil {
 				return err
 			}

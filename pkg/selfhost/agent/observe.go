@@ -51,7 +51,7 @@ func (a *Agent) observe(ctx context.Context) wire.Observation {
 	wg.Go(func() {
 		st, err := a.proxy.Status(ctx)
 		if err != nil {
-			problem("%v", err)
+			problem("%v%s", err, a.lastEnd(NameProxy))
 		}
 		o.Proxy = st
 	})
@@ -63,7 +63,17 @@ func (a *Agent) observe(ctx context.Context) wire.Observation {
 		}
 	})
 	wg.Wait()
+	o.Unfit = a.unfit(&o)
 	return o
+}
+
+// lastEnd says why a process that is down ended, if that is known.
+func (a *Agent) lastEnd(n Name) string {
+	p, err := a.rt.Process(n)
+	if err != nil || p.State != wire.ProcDown || p.LastExit == "" {
+		return ""
+	}
+	return "; it is down: " + p.LastExit
 }
 
 func proxyIPs(id wire.Identity, spec *wire.Spec) []string {

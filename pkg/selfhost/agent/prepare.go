@@ -43,6 +43,11 @@ func Prepare(in Initial) error {
 		return err
 	}
 	defer lock.Close()
+	unlock, err := lockData(id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	s, err := openStore(id)
 	if err != nil {
 		return err

@@ -157,7 +157,8 @@ func NodeName(name string) error {
 	return nil
 }
 
-// Address checks an IP that others can dial: no name, no zone, not 0.0.0.0.
+// Address checks an IP that others can dial, in its one spelling: no name, no
+// zone, not link-local, not 0.0.0.0.
 func Address(addr string) error {
 	a, err := netip.ParseAddr(addr)
 	switch {
@@ -167,6 +168,10 @@ func Address(addr string) error {
 		return fmt.Errorf("%s has a zone, which no other node can dial", addr)
 	case a.IsUnspecified() || a.IsMulticast():
 		return fmt.Errorf("%s is not an address of one node", addr)
+	case a.IsLinkLocalUnicast():
+		return fmt.Errorf("%s is link-local: it means another host on each link, and cannot be dialled without a zone (CASES L8)", addr)
+	case a.Unmap().String() != addr:
+		return fmt.Errorf("%s is written %s: one address has one spelling, so that it is told from others", addr, a.Unmap())
 	}
 	return nil
 }

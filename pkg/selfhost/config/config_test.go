@@ -204,3 +204,18 @@ func TestListsAreKnown(t *testing.T) {
 		}
 	})
 }
+
+// CASES L8: one address has one spelling, and every other host can dial it.
+func TestAddress(t *testing.T) {
+	for addr, want := range map[string]string{
+		"10.0.0.11": "", "fd00::1": "", "::1": "", "127.0.0.11": "",
+		"fe80::1": "link-local", "fe80::1%eth0": "zone", "169.254.3.4": "link-local",
+		"::ffff:10.0.0.1": "is written 10.0.0.1", "0:0:0:0:0:0:0:1": "is written ::1", "FD00::1": "is written fd00::1", "fd00:0::1": "is written fd00::1",
+		"::": "one node", "0.0.0.0": "one node", "ff02::1": "one node", "cp-1": "not an IP", "": "not an IP", "[fd00::1]": "not an IP",
+	} {
+		err := Address(addr)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", addr, err, want)
+		}
+	}
+}

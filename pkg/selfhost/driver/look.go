@@ -313,6 +313,7 @@ func (d *Driver) fillNode(v *View, nv *NodeView, want *wire.Spec, targets []wire
 	}
 	n.Proxy = fillProxy(nv.Obs.Proxy, targets)
 	n.Disk = pivot.Disk{Known: nv.Obs.Disk.TotalBytes > 0, Free: nv.Obs.Disk.FreeBytes}
+	n.Unfit = strings.Join(nv.Obs.Unfit, "; ")
 	return n
 }
 

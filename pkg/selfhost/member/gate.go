@@ -21,6 +21,8 @@ const (
 	RefusedSecondNew     = "NewClusterTwice"
 	RefusedNothingToJoin = "NothingToStart"
 	RefusedLocked        = "Locked"
+	RefusedCertificates  = "CertificateUnusable"
+	RefusedPort          = "PortTaken"
 )
 
 // Question is all the gate knows: this node's disk, nothing else.

@@ -65,6 +65,10 @@ func Run(ctx context.Context, o Options) error {
 		lock.Close()
 		return err
 	}
+	if err := ready(ctx, id, o.Args); err != nil {
+		lock.Close()
+		return err
+	}
 	if o.EtcdBinary != "" {
 		err := execEtcd(lock, o.EtcdBinary, o.Args)
 		lock.Close()

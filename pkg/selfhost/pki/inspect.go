@@ -17,6 +17,7 @@ import (
 // from a server certificate is a problem, as is that of the node's own name
 // and addresses. It reads files only; what cannot be read is that entry's
 // Problem. Several problems are joined by "; "; none is an empty Problem.
+// Unusable is told of leaves only.
 func Inspect(pkiDir string, node wire.NodeRef, proxyIPs []string, now time.Time) []wire.CertStatus {
 	ca, caErr := readCA(pkiDir)
 	st := wire.CertStatus{Name: string(CA)}
@@ -43,7 +44,7 @@ func Inspect(pkiDir string, node wire.NodeRef, proxyIPs []string, now time.Time)
 
 func inspectLeaf(pkiDir string, k kind, ca authority, want *sans, now time.Time) wire.CertStatus {
 	certFile, keyFile := CertFile(pkiDir, k.name), KeyFile(pkiDir, k.name)
-	st := wire.CertStatus{Name: string(k.name)}
+	st := wire.CertStatus{Name: string(k.name), Unusable: true}
 	p, err := readPair(certFile, keyFile)
 	if err != nil {
 		st.Problem = err.Error()
@@ -71,6 +72,7 @@ func inspectLeaf(pkiDir string, k kind, ca authority, want *sans, now time.Time)
 	}
 	problems = append(problems, wrongUse(c, k)...)
 	problems = append(problems, wrongSANs(c, k, want)...)
+	st.Unusable = len(problems) > 0
 	st.Problem = join(append(problems, openKey(keyFile)...))
 	return st
 }
@@ -136,4 +138,16 @@ func openKey(keyFile string) []string {
 
 func join(ps []string) string {
 	return strings.Join(slices.DeleteFunc(ps, func(s string) bool { return s == "" }), "; ")
+}
+
+// Loadable says whether the process that uses these certificates could load
+// them: both halves there, whole, and of one pair. The error names the file.
+func Loadable(pkiDir string, names ...Name) error {
+	for _, n := range names {
+		if _, err := loadPair(CertFile(pkiDir, n), KeyFile(pkiDir, n)); err != nil {
+			return err
+		}
+	}
+	_, err := caPool(pkiDir)
+	return err
 }

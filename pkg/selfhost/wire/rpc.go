@@ -373,6 +373,9 @@ type CertStatus struct {
 	Name     string    `json:"name"`
 	NotAfter time.Time `json:"notAfter"`
 	Problem  string    `json:"problem,omitempty"`
+	// Unusable: whoever is shown it refuses it, or its owner cannot load it; a
+	// Problem without that is one of care (an open key file).
+	Unusable bool `json:"unusable,omitempty"`
 }
 
 // Disk is the filesystem of the data directory, in bytes.
@@ -396,6 +399,8 @@ type Observation struct {
 	Certs      []CertStatus `json:"certs,omitempty"`
 	Disk       Disk         `json:"disk"`
 	Problems   []string     `json:"problems,omitempty"` // what the agent could not read, in words
+	// Unfit says why a member that started here now would come to nothing.
+	Unfit []string `json:"unfit,omitempty"`
 }
 
 // SlotOf finds a slot.
