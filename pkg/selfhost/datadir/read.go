@@ -182,13 +182,25 @@ func (i *Info) disagree(log *walLog, db *database) string {
 		i.note("its own database lists the member as removed")
 		return ""
 	}
-	if db.member(i.MemberID) {
-		return ""
-	}
-	if log.selfAdded > db.consistentIndex || (log.selfAdded == 0 && i.SnapIndex == 0) {
-		return ""
+	joining := log.selfAdded > db.consistentIndex || log.selfAdded == 0 && i.SnapIndex == 0
+	if db.member(i.MemberID) || joining {
+		return strangers(log, db)
 	}
 	return fmt.Sprintf("the log is member %s's, whom the database (index %d, %d members) does not list: log and database are not of one member (CASES L7)", i.MemberID, db.consistentIndex, len(db.members))
+}
+
+// strangers: a database that lists a member whom this log never knew is of another
+// cluster, however well the indexes fit (CASES L7); etcd would apply the log on it.
+func strangers(log *walLog, db *database) string {
+	if log.nameless {
+		return ""
+	}
+	for _, m := range db.members {
+		if !log.added[uint64(m.ID)] {
+			return fmt.Sprintf("the database lists member %s, whom the log never added: log and database are not of one cluster (CASES L7)", m.ID)
+		}
+	}
+	return ""
 }
 
 func (i *Info) fillLog(l *walLog) {

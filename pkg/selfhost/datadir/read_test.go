@@ -81,6 +81,8 @@ func TestClasses(t *testing.T) {
 		{name: "snapshot received, not yet installed", from: snapshot, change: received, class: wire.ClassWhole, reason: "etcd finishes that", starts: true},
 		{name: "database above the log", from: stopped, change: setIndex(1 << 20), class: wire.ClassPart, reason: "data went back"},
 		{name: "another member's database (L7)", from: stopped, change: otherMember, class: wire.ClassPart, reason: "not of one member"},
+		{name: "a database that knows a stranger (L7)", from: stopped, change: stranger, class: wire.ClassPart, reason: "not of one cluster"},
+		{name: "the same after a raft snapshot (L7)", from: snapshot, change: stranger, class: wire.ClassPart, reason: "not of one cluster"},
 		{name: "removed by its own database", from: stopped, change: selfRemoved, class: wire.ClassWhole, reason: "removed"},
 		{name: "files beside member", from: stopped, change: touch("notes.txt"), class: wire.ClassWhole, reason: "notes.txt"},
 		{name: "absent", change: func(*testing.T, string) {}, class: wire.ClassAbsent},
@@ -368,6 +370,14 @@ func otherMember(t *testing.T, dir string) {
 		if err := b.Delete(k); err != nil {
 			return err
 		}
+		return b.Put([]byte("abcdef"), regexp.MustCompile(`"id":\d+`).ReplaceAll(v, []byte(`"id":11259375`)))
+	})
+}
+
+func stranger(t *testing.T, dir string) {
+	edit(t, dir, func(tx *bolt.Tx) error {
+		b := tx.Bucket([]byte("members"))
+		_, v := b.Cursor().First()
 		return b.Put([]byte("abcdef"), regexp.MustCompile(`"id":\d+`).ReplaceAll(v, []byte(`"id":11259375`)))
 	})
 }

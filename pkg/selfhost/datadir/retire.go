@@ -109,7 +109,9 @@ func retired(id wire.Identity, notes map[string]Note, slot wire.Slot, member wir
 func reserve(id wire.Identity, notes map[string]Note, n Note) (string, error) {
 	for name, old := range notes {
 		path := filepath.Join(id.Attic(), name)
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		_, there := os.Lstat(path)
+		_, going := os.Lstat(path + doomed)
+		if !errors.Is(there, fs.ErrNotExist) || !errors.Is(going, fs.ErrNotExist) {
 			continue
 		}
 		old.Time = n.Time

@@ -35,8 +35,10 @@ type walLog struct {
 	hard      raftpb.HardState
 	snaps     []*walpb.Snapshot
 	tail      tail
-	undo      *tail  // the tail before the last received snapshot, should that turn out invalid
-	selfAdded uint64 // index of the last entry that adds this member, 0 none
+	undo      *tail           // the tail before the last received snapshot, should that turn out invalid
+	selfAdded uint64          // index of the last entry that adds this member, 0 none
+	added     map[uint64]bool // every member that an entry or a snapshot record ever named
+	nameless  bool            // a snapshot record does not name its members (before etcd 3.5)
 	torn      bool
 	lastWrite time.Time
 }
@@ -80,7 +82,7 @@ func (t *tail) append(index, term uint64) {
 // missing directory is a log without files. Errors: damage where the bytes
 // are wrong, any other where they could not be read.
 func scanWAL(dir string) (*walLog, error) {
-	l := &walLog{}
+	l := &walLog{added: map[uint64]bool{}}
 	if err := l.list(dir); err != nil || len(l.files) == 0 {
 		return l, err
 	}
@@ -217,6 +219,9 @@ func (l *walLog) confChange(e *raftpb.Entry) error {
 		return fmt.Errorf("membership change at entry %d: %w", e.GetIndex(), err)
 	}
 	adds := c.GetType() == raftpb.ConfChangeAddNode || c.GetType() == raftpb.ConfChangeAddLearnerNode
+	if adds {
+		l.added[c.GetNodeId()] = true
+	}
 	if adds && c.GetNodeId() == l.member {
 		l.selfAdded = e.GetIndex()
 	}
@@ -228,6 +233,13 @@ func (l *walLog) confChange(e *raftpb.Entry) error {
 // before it is void, though still in the file (LESSONS, "stale entries").
 func (l *walLog) snapshot(s *walpb.Snapshot) {
 	l.snaps = append(l.snaps, s)
+	cs := s.GetConfState()
+	l.nameless = l.nameless || s.GetIndex() != 0 && cs == nil
+	for _, ids := range [][]uint64{cs.GetVoters(), cs.GetLearners(), cs.GetVotersOutgoing(), cs.GetLearnersNext()} {
+		for _, id := range ids {
+			l.added[id] = true
+		}
+	}
 	if s.GetIndex() == 0 || l.tail.termAt(s.GetIndex()) == s.GetTerm() {
 		return
 	}
