@@ -480,7 +480,7 @@ func tri(b bool) pivot.Tri {
 
 // sameSpec compares what a driver wants with what an agent stores, not their numbers.
 func sameSpec(a, b wire.Spec) bool {
-	if a.Target != b.Target || len(a.Nodes) != len(b.Nodes) || a.Ports != b.Ports || a.EtcdBinary != b.EtcdBinary || a.Settings != b.Settings {
+	if a.Target != b.Target || len(a.Nodes) != len(b.Nodes) || a.Ports != b.Ports || a.EtcdBinary != b.EtcdBinary || a.Settings != b.Settings || !a.Source.Same(b.Source) {
 		return false
 	}
 	for i := range a.Nodes {

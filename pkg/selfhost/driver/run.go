@@ -80,38 +80,8 @@ func (d *Driver) Plan(ctx context.Context, want wire.Spec, forget []wire.ID) ([]
 	return pivot.Route(s, 500), v, nil
 }
 
-// complete fills want from the stored spec and the agents' own identities:
-// ports, settings and binary are the cluster's, addresses the node's own word.
-func (d *Driver) complete(ctx context.Context, want wire.Spec) (*wire.Spec, error) {
-	v, err := d.look(ctx, &want, nil)
-	if err != nil {
-		return nil, err
-	}
-	out := wire.Spec{V: wire.V, Target: want.Target, Ports: d.ports, EtcdBinary: want.EtcdBinary, Settings: want.Settings}
-	if v.Spec != nil {
-		out.Ports, out.EtcdBinary, out.Settings = v.Spec.Ports, v.Spec.EtcdBinary, v.Spec.Settings
-		if len(want.Nodes) == 0 {
-			want.Nodes = v.Spec.Nodes
-		}
-		if out.Target == "" {
-			out.Target = v.Spec.Target
-		}
-	}
-	for _, n := range want.Nodes {
-		if nv := v.Node(n.Name); nv != nil && nv.Obs != nil {
-			if !sameIP(nv.Ref.Address, n.Address) && n.Address != "" {
-				return nil, &RefusedError{[]pivot.Refusal{{Name: "AddressDiffers", Step: pivot.WriteSpec, Node: n.Name,
-					Found: "its agent says its address is " + nv.Ref.Address, Want: n.Address}}}
-			}
-			n = nv.Ref
-		}
-		out.Nodes = append(out.Nodes, n)
-	}
-	return &out, nil
-}
-
 // Run drives towards want until Done. want needs Nodes and Target; the rest is
-// taken from the stored spec. Errors: *RefusedError (nothing can be done until
+// taken from the stored spec (see Survey). Errors: *RefusedError (nothing can be done until
 // somebody acts, or a wait outlasted Config.Timeout), the context's (stopped
 // between two steps; the same call goes on), or the last failure of a step that
 // kept failing. What was done is durable at the agents; running again goes on.

@@ -174,6 +174,27 @@ type Spec struct {
 	// EtcdBinary, when set, is the etcd every member runs (same path on each node); empty: the embedded one.
 	EtcdBinary string   `json:"etcdBinary,omitempty"`
 	Settings   Settings `json:"settings"`
+	// Source is the object this was copied from; nil where no operator ever wrote
+	// one. Later specs of other drivers keep it: it tells an object of the past.
+	Source *Source `json:"source,omitempty"`
+}
+
+// Source names an EtcdCluster object, as it was when it was copied.
+type Source struct {
+	// Cluster is the UID of that API's kube-system namespace: it stays the same
+	// when data is restored, and differs between clusters.
+	Cluster    string    `json:"cluster"`
+	UID        string    `json:"uid"`
+	Generation int64     `json:"generation"`
+	Created    time.Time `json:"created"`
+}
+
+// Same says whether two sources, nil included, are the same object and generation.
+func (s *Source) Same(o *Source) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Cluster == o.Cluster && s.UID == o.UID && s.Generation == o.Generation && s.Created.Equal(o.Created)
 }
 
 // Newer says whether a stands above b in the order of specs.
