@@ -24,14 +24,15 @@ type client struct {
 	nodes []wire.NodeRef
 	ports wire.Ports
 	tls   *tls.Config
-	// local: this machine is a node, with a state directory of its own.
+	// local: this machine is a node, with a state directory of its own; node is its name.
 	local bool
+	node  string
 }
 
 // clientFlags are the flags of verbs that ask agents.
 func (a *app) clientFlags(cmd *cobra.Command) {
 	a.set.Bind(cmd.Flags(), config.State|config.Client)
-	completeNodes(cmd, "agents", func(n wire.NodeRef) string { return n.Address })
+	a.completeNodes(cmd, "agents", func(n wire.NodeRef) string { return n.Address })
 }
 
 // client settles whom to ask: the agents named by --agents, or the nodes that
@@ -45,7 +46,7 @@ func (a *app) client() (*client, error) {
 		return nil, err
 	}
 	local := err == nil
-	c := &client{ports: wire.DefaultPorts, local: local}
+	c := &client{ports: wire.DefaultPorts, local: local, node: id.Node.Name}
 	if local {
 		c.ports, c.nodes = id.Ports, knownNodes(a.set.StateDir)
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/config"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/durable"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
@@ -21,16 +23,12 @@ func complete(cmd *cobra.Command, flag string, words ...string) {
 
 // completeNodes offers what the local state knows of nodes, as word makes it of
 // one. Nothing is asked over the network while somebody presses Tab.
-func completeNodes(cmd *cobra.Command, flag string, word func(wire.NodeRef) string) {
+func (a *app) completeNodes(cmd *cobra.Command, flag string, word func(wire.NodeRef) string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		dir, err := cmd.Flags().GetString("state-dir")
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
 		// A list: what stands before the last comma stays.
 		before := typed[:strings.LastIndexByte(typed, ',')+1]
 		var out []string
-		for _, n := range knownNodes(dir) {
+		for _, n := range a.nodesToComplete(cmd) {
 			if w := word(n); !strings.Contains(before, w) {
 				out = append(out, before+w)
 			}
@@ -54,4 +52,26 @@ func knownNodes(stateDir string) []wire.NodeRef {
 		return spec.Nodes
 	}
 	return append([]wire.NodeRef{id.Node}, spec.Nodes...)
+}
+
+// completeNodeArgs offers node names for the words after a verb.
+func (a *app) completeNodeArgs(cmd *cobra.Command) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, have []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var out []string
+		for _, n := range a.nodesToComplete(cmd) {
+			if !slices.Contains(have, n.Name) {
+				out = append(out, n.Name)
+			}
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// nodesToComplete are the nodes of the state directory that flags, variables
+// and config file name; nothing is said where they cannot be read.
+func (a *app) nodesToComplete(cmd *cobra.Command) []wire.NodeRef {
+	if _, err := a.set.Load(cmd.Flags(), config.Sources{Environ: a.environ, DefaultFile: a.configFile}); err != nil {
+		return nil
+	}
+	return knownNodes(a.set.StateDir)
 }

@@ -41,13 +41,15 @@ func (a *app) journalCmd() *cobra.Command {
 		Short: "Show what was done to the nodes: every step, by whom, why, how it ended",
 		Long: `journal asks every agent for its last entries and prints them in the order of
 time. Each agent writes down every step taken on its node, on what evidence and
-with what outcome, and keeps it without any API.`,
+with what outcome, and keeps it without any API. A journal is set aside when it
+has 64 MiB, and the newest eight of those stay: see journal files, journal prune.`,
 		Args: noArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.journal(ctx, out, last) }),
 	}
 	outputFlag(cmd, &out)
 	cmd.Flags().IntVar(&last, "last", 50, "how many `ENTRIES` of each node")
 	a.clientFlags(cmd)
+	cmd.AddCommand(a.journalFilesCmd(), a.journalPruneCmd())
 	return cmd
 }
 

@@ -38,7 +38,7 @@ and changes nothing.`,
 	cmd.Flags().StringSliceVar(&f.nodes, "nodes", nil, "the nodes that are to have a member, `NAME=IP,…` (needed for the first pivot; then by default those of the stored spec)")
 	cmd.Flags().StringSliceVar(&f.forget, "forget-learner", nil, "member `ID` of a learner that never started and never will: it is removed")
 	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "print the route, step by step, and do nothing")
-	completeNodes(cmd, "nodes", func(n wire.NodeRef) string { return n.Name + "=" + n.Address })
+	a.completeNodes(cmd, "nodes", func(n wire.NodeRef) string { return n.Name + "=" + n.Address })
 	a.clientFlags(cmd)
 	return cmd
 }
@@ -87,7 +87,7 @@ func (a *app) pivot(ctx context.Context, f pivotFlags) error {
 		return a.pivotPlan(ctx, c, want, forget)
 	}
 	cfg := c.config(a)
-	release, err := a.holder(c, &cfg)
+	release, err := a.holder("pivot", c, &cfg)
 	if err != nil {
 		return err
 	}
@@ -107,18 +107,17 @@ func (a *app) pivot(ctx context.Context, f pivotFlags) error {
 
 // holder gives the driver the key of the state directory, so that the same
 // command, started again, takes its own grant over; elsewhere a key of its own.
-func (a *app) holder(c *client, cfg *driver.Config) (release func(), err error) {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "an unnamed host"
+func (a *app) holder(verb string, c *client, cfg *driver.Config) (release func(), err error) {
+	where := c.node
+	if !c.local {
+		if where, err = os.Hostname(); err != nil {
+			where = "an unnamed host"
+		}
 	}
-	cfg.Name = fmt.Sprintf("pivot on %s, pid %d", host, os.Getpid())
+	cfg.Name = fmt.Sprintf("%s on %s, pid %d", verb, where, os.Getpid())
 	if !c.local {
 		cfg.Key = driver.NewKey()
 		return func() {}, nil
-	}
-	if len(c.nodes) > 0 && len(a.set.Agents) == 0 {
-		cfg.Name = fmt.Sprintf("pivot on %s, pid %d", c.nodes[0].Name, os.Getpid())
 	}
 	cfg.Key, release, err = driver.Key(a.set.StateDir)
 	return release, err

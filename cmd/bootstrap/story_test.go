@@ -91,6 +91,7 @@ func TestStory(t *testing.T) {
 		t.Errorf("no removal in the journal's %d entries", len(j.Entries))
 	}
 	want(exitDone, []string{"journal", state, "--last=2"}, "by: pivot on cp-1")
+	kept(t, l, want)
 
 	again := []string{"init", "--node-name=cp-1", "--address=" + first.Ref.Address, "--proxy-address=" + first.Ref.ProxyAddress,
 		state, "--data-dir=" + first.DataDir(), "--pki-dir=" + first.PKIDir()}
@@ -100,8 +101,45 @@ func TestStory(t *testing.T) {
 	if err := l.Nodes[2].Kill("agent"); err != nil {
 		t.Fatal(err)
 	}
+	want(exitRefused, []string{"attic", "prune", state, "--yes"}, "refused:", "NotSettled", "cp-3", "does not answer")
+	want(exitDone, []string{"attic", "list", state}, "silent: cp-3 at "+l.Nodes[2].Ref.Address)
 	want(exitDone, []string{"status", state}, "quorum held 2/3", "cp-3 at "+l.Nodes[2].Ref.Address+" is silent: ")
 	want(exitRefused, []string{"pivot", state}, "refused:", "NodeSilent", "cp-3")
+}
+
+// kept is what the nodes keep of the past, and how it goes: never without --yes,
+// and only what the live members hold.
+func kept(t *testing.T, l *lab.Lab, want func(int, []string, ...string) string) {
+	t.Helper()
+	first := l.Nodes[0]
+	state := "--state-dir=" + first.StateDir()
+	seed := func() int {
+		found, _ := filepath.Glob(filepath.Join(first.DataDir(), "attic", "*-seed-*"))
+		return len(found) // the directory and its note
+	}
+	want(exitDone, []string{"attic", "list", state}, "cp-1  20", "whole, seed, member ", "retired 20", "stays: among the 2 newest")
+	want(exitDone, []string{"attic", "list", state, "cp-2"}, "nothing lies in the attic")
+	want(exitDone, []string{"attic", "prune", state, "--yes"}, "nothing may go; kept: 1 entry")
+	want(exitDone, []string{"attic", "prune", state, "--keep=0"}, "may go: 1 entry", "nothing was removed")
+	if seed() != 2 {
+		t.Fatal("a prune without --yes removed the seed's directory")
+	}
+	var r atticReport
+	out := want(exitDone, []string{"attic", "prune", state, "--keep=0", "--yes", "-o", "json", "cp-1", "cp-3"})
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Nodes) != 2 || len(r.Removed) != 1 || r.Removed[0].Bytes == 0 || seed() != 0 {
+		t.Errorf("%v %+v, %d left", err, r, seed())
+	}
+	want(exitDone, []string{"journal", state, "--last=3"}, "PruneAttic: ok", "3 of 3 voters of cluster", "by: attic prune on cp-1")
+	old := filepath.Join(first.StateDir(), "journal-1.jsonl")
+	if err := os.WriteFile(old, []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want(exitDone, []string{"journal", "files", state}, "cp-3  journal.jsonl", "journal-1.jsonl 2B")
+	want(exitDone, []string{"journal", "prune", state, "--keep=0"}, "journal-1.jsonl 2B, may go", "may go: 1 file")
+	want(exitDone, []string{"journal", "prune", state, "--keep=0", "--yes"}, "cp-1: removed journal files: 1")
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Error(err)
+	}
 }
 
 // reinstalled is CASES L3: a new cluster over a node's old data directory is

@@ -9,7 +9,7 @@ type Disk struct {
 }
 
 // logBytes is what a new member's log takes beside the database: two files,
-// allocated at once (etcd's wal.SegmentSizeBytes).
+// allocated at once (etcd's wal.SegmentSizeBytes, 64 MB, rounded up).
 const logBytes = 2 * 64 << 20
 
 // JoinNeeds is how many bytes a node must have free before a member joins there:

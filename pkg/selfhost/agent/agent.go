@@ -37,6 +37,9 @@ type Config struct {
 	Now func() time.Time
 	// GrantTTL is used where a driver names none (DefaultGrantTTL).
 	GrantTTL time.Duration
+	// TidyEvery and TidyAfter: how often to look whether the attic may be pruned,
+	// and how long quorum must have been held (DefaultTidyEvery, DefaultTidyAfter).
+	TidyEvery, TidyAfter time.Duration
 	// Ready, when set, is called once the agent serves.
 	Ready func()
 }
@@ -62,6 +65,9 @@ type Agent struct {
 	slotMu   map[wire.Slot]*sync.Mutex // one change of a slot at a time
 	memberMu sync.Mutex                // one membership call at a time
 	fileMu   sync.Mutex                // targets.json
+	atticMu  sync.Mutex                // the attic: one retires or prunes
+
+	tidyEvery, tidyAfter time.Duration
 
 	// work is what goes on after its RPC was answered (finishing a restart).
 	work sync.WaitGroup
@@ -131,6 +137,12 @@ func setDefaults(cfg *Config) {
 	if cfg.GrantTTL == 0 {
 		cfg.GrantTTL = DefaultGrantTTL
 	}
+	if cfg.TidyEvery == 0 {
+		cfg.TidyEvery = DefaultTidyEvery
+	}
+	if cfg.TidyAfter == 0 {
+		cfg.TidyAfter = DefaultTidyAfter
+	}
 }
 
 func lockState(id wire.Identity) (*datadir.Lock, error) {
@@ -144,7 +156,7 @@ func lockState(id wire.Identity) (*datadir.Lock, error) {
 
 // open reads the state and begins to supervise. The state's lock is held.
 func open(id wire.Identity, cfg Config) (*Agent, error) {
-	a := &Agent{id: id, log: cfg.Logger, now: cfg.Now, ttl: cfg.GrantTTL,
+	a := &Agent{id: id, log: cfg.Logger, now: cfg.Now, ttl: cfg.GrantTTL, tidyEvery: cfg.TidyEvery, tidyAfter: cfg.TidyAfter,
 		local: map[wire.Slot]*etcdClient{}, slotMu: map[wire.Slot]*sync.Mutex{}}
 	if err := durable.MkdirAll(id.State(wire.DirLogs), 0o700); err != nil {
 		return nil, err

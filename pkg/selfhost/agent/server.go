@@ -53,6 +53,7 @@ func (a *Agent) serve(ctx context.Context, l net.Listener, ready func()) error {
 	go func() { failed <- s.Serve(l) }()
 	tending, stop := context.WithCancel(ctx)
 	a.work.Go(func() { a.tend(tending) })
+	a.work.Go(func() { a.tidy(tending) })
 	defer stop()
 	a.log.Info("agent serves", "address", l.Addr().String(), "version", version.Version)
 	a.notifyReady()
@@ -101,6 +102,11 @@ func (a *Agent) handler() http.Handler {
 		wire.PathPromote:     post(a.promote),
 		wire.PathRemove:      post(a.remove),
 		wire.PathMoveLeader:  post(a.moveLeader),
+
+		wire.PathAttic:        a.getAttic,
+		wire.PathAtticPrune:   post(a.atticPrune),
+		wire.PathJournalFiles: a.getJournalFiles,
+		wire.PathJournalPrune: post(a.journalPrune),
 	} {
 		mux.HandleFunc(path, h)
 	}

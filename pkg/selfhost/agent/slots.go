@@ -307,6 +307,8 @@ func (a *Agent) retire(ctx context.Context, in wire.SlotRequest) (string, error)
 			return "", err
 		}
 	}
+	a.atticMu.Lock()
+	defer a.atticMu.Unlock()
 	attic, err := datadir.Retire(lock, a.id, in.Slot, info, in.Reason, a.now)
 	if err != nil || r.Assigned != in.MemberID {
 		return attic, err

@@ -118,6 +118,42 @@ func (c *Client) Retire(ctx context.Context, addr string, in wire.SlotRequest) (
 	return out.Attic, err
 }
 
+// Attic lists the node's retired directories; keep is how many of the newest
+// are to stay, for the reasons in AtticEntry.Keep.
+func (c *Client) Attic(ctx context.Context, addr string, keep int) (*wire.AtticReply, error) {
+	var out wire.AtticReply
+	if err := c.call(ctx, addr, wire.PathAttic+"?keep="+strconv.Itoa(keep), ActDeadline, nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// AtticPrune removes one retired directory for good (refusal KeptEntry where the
+// live members are not seen to hold all of it).
+func (c *Client) AtticPrune(ctx context.Context, addr string, in wire.AtticPruneRequest) (wire.PruneReply, error) {
+	in.V = wire.V
+	var out wire.PruneReply
+	err := c.call(ctx, addr, wire.PathAtticPrune, PruneDeadline, in, &out)
+	return out, err
+}
+
+// JournalFiles lists the journals that were set aside.
+func (c *Client) JournalFiles(ctx context.Context, addr string) (*wire.JournalFilesReply, error) {
+	var out wire.JournalFilesReply
+	if err := c.call(ctx, addr, wire.PathJournalFiles, ActDeadline, nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// JournalPrune removes all but the newest journals that were set aside.
+func (c *Client) JournalPrune(ctx context.Context, addr string, in wire.JournalPruneRequest) (wire.PruneReply, error) {
+	in.V = wire.V
+	var out wire.PruneReply
+	err := c.call(ctx, addr, wire.PathJournalPrune, SlowDeadline, in, &out)
+	return out, err
+}
+
 // AddLearner, Promote, Remove and MoveLeader ask the agent of the raft leader
 // (another refuses NotLeader) and return the list read after the call.
 

@@ -36,6 +36,8 @@ const (
 	// SlowDeadline bounds restart-late and retire, which await a process's end
 	// (10 s grace, then SIGKILL), and hash, which reads the whole database.
 	SlowDeadline = 20 * time.Second
+	// PruneDeadline bounds a prune: a directory is read once more, then removed.
+	PruneDeadline = 55 * time.Second
 )
 
 const maxReply = 16 << 20 // a journal page is the largest answer

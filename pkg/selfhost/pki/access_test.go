@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +16,31 @@ import (
 
 // Every path of the RPC has exactly one rule, and no rule is without a path.
 func TestEveryPathHasARule(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "../wire/rpc.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("../wire/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
 	}
 	var paths []string
+	for _, file := range files {
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, declared(t, f)...)
+	}
+	var ruled []string
+	for _, r := range Rules() {
+		ruled = append(ruled, r.Path)
+	}
+	slices.Sort(paths)
+	slices.Sort(ruled)
+	if len(paths) == 0 || !slices.Equal(paths, ruled) {
+		t.Errorf("paths %v\nrules %v", paths, ruled)
+	}
+}
+
+// declared are the values of a file's constants named Path….
+func declared(t *testing.T, f *ast.File) (paths []string) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.ValueSpec); ok {
 			for i, name := range s.Names {
@@ -34,15 +55,7 @@ func TestEveryPathHasARule(t *testing.T) {
 		}
 		return true
 	})
-	var ruled []string
-	for _, r := range Rules() {
-		ruled = append(ruled, r.Path)
-	}
-	slices.Sort(paths)
-	slices.Sort(ruled)
-	if len(paths) == 0 || !slices.Equal(paths, ruled) {
-		t.Errorf("paths %v\nrules %v", paths, ruled)
-	}
+	return paths
 }
 
 // docs/reference/rpc-access.md shows Rules, row by row.

@@ -35,6 +35,8 @@ type Journal struct {
 	// MaxBytes is the size after which the next entry opens a new file; the old
 	// one is kept as journal-SEQ.jsonl, SEQ being its last entry's.
 	MaxBytes int64
+	// Keep is how many journals that were set aside stay at a rotation.
+	Keep int
 	// Now is the clock of entries.
 	Now func() time.Time
 
@@ -50,7 +52,7 @@ type Journal struct {
 
 // Open opens or creates the journal at path and cuts off a torn last line.
 func Open(path, node string) (*Journal, error) {
-	j := &Journal{MaxBytes: DefaultMaxBytes, Now: time.Now, path: path, node: node}
+	j := &Journal{MaxBytes: DefaultMaxBytes, Keep: DefaultKeep, Now: time.Now, path: path, node: node}
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -114,17 +116,11 @@ func (j *Journal) keep(e wire.JournalEntry) {
 
 // seqFromOld goes on counting after a rotation that a crash left without a first entry.
 func (j *Journal) seqFromOld() error {
-	old, err := filepath.Glob(filepath.Join(filepath.Dir(j.path), "journal-*.jsonl"))
-	if err != nil {
-		return err
+	files, err := old(filepath.Dir(j.path))
+	if err == nil && len(files) > 0 {
+		j.seq = max(j.seq, files[0].LastSeq)
 	}
-	for _, f := range old {
-		var n uint64
-		if _, err := fmt.Sscanf(filepath.Base(f), "journal-%d.jsonl", &n); err == nil && n > j.seq {
-			j.seq = n
-		}
-	}
-	return nil
+	return err
 }
 
 func (j *Journal) openFile() error {
@@ -199,7 +195,15 @@ func (j *Journal) Append(e wire.JournalEntry) error {
 		if err := j.rotate(); err != nil {
 			return err
 		}
+		if err := j.bound(); err != nil {
+			return err
+		}
 	}
+	return j.write(e)
+}
+
+// write appends e. Caller holds j.mu.
+func (j *Journal) write(e wire.JournalEntry) error {
 	e.V, e.Seq, e.Time, e.Node = wire.V, j.seq+1, j.Now().UTC(), j.node
 	b, err := json.Marshal(e)
 	if err != nil {
@@ -222,8 +226,7 @@ func (j *Journal) Append(e wire.JournalEntry) error {
 }
 
 func (j *Journal) rotate() error {
-	old := filepath.Join(filepath.Dir(j.path), fmt.Sprintf("journal-%d.jsonl", j.seq))
-	if err := durable.Rename(j.path, old); err != nil {
+	if err := durable.Rename(j.path, filepath.Join(filepath.Dir(j.path), oldName(j.seq))); err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
 	j.file.Close() //nolint:errcheck // synced after every line
