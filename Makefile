@@ -20,6 +20,7 @@ export ETCD_SELFHOST_CACHE
 BUILD_FLAGS := -trimpath -buildvcs=false -ldflags "-s -w -X $(MODULE)/pkg/selfhost/version.Version=$(VERSION)"
 
 STATICCHECK := bin/tools/staticcheck
+CONTROLLER_GEN := bin/tools/controller-gen
 
 # $(call packages,DIR...): the patterns of those folders that are there; go
 # refuses a pattern whose folder is not.
@@ -97,12 +98,17 @@ lint: $(STATICCHECK) ## gofmt, go vet, staticcheck and the import fences
 $(STATICCHECK):
 	@go build -C test/tools -mod=readonly -buildvcs=false -o $(CURDIR)/$@ honnef.co/go/tools/cmd/staticcheck
 
+.PHONY: $(CONTROLLER_GEN)
+$(CONTROLLER_GEN):
+	@go build -C test/controllergen -mod=readonly -buildvcs=false -o $(CURDIR)/$@ sigs.k8s.io/controller-tools/cmd/controller-gen
+
 .PHONY: generate
-generate: ## everything that is made from something else: go generate, gofmt, go mod tidy
+generate: $(CONTROLLER_GEN) ## everything that is made from something else: go generate, gofmt, go mod tidy
 	go generate ./...
 	gofmt -w .
 	go mod tidy
 	go -C test/tools mod tidy
+	go -C test/controllergen mod tidy
 
 .PHONY: verify
 verify: ## that generate would change nothing, tried on a copy

@@ -14,9 +14,12 @@ func TestRun(t *testing.T) {
 		stderr string
 	}{
 		{[]string{"version"}, 0, "etcd-selfhost ", ""},
-		{[]string{"--help"}, 0, "not part of this release", ""},
-		{nil, 2, "", "not part of this release"},
-		{[]string{"--leader-elect"}, 2, "", "not part of this release"},
+		{[]string{"--help"}, 0, "--driver-cert-dir", ""},
+		{[]string{"--no-such-flag"}, 2, "", "no-such-flag"},
+		{[]string{"drive"}, 2, "", `found "drive"`},
+		{[]string{"--log-level", "loud"}, 2, "", "--log-level"},
+		{[]string{"--log-format", "xml"}, 2, "", "--log-format"},
+		{[]string{"--kubeconfig", "/no/such/file"}, 1, "", "how to reach the API"},
 	} {
 		var out, errs bytes.Buffer
 		code := run(tc.args, &out, &errs)
