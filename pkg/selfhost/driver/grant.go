@@ -29,6 +29,7 @@ type grant struct {
 	refs    []wire.NodeRef
 	cancel  context.CancelFunc
 	stopped chan struct{}
+	kick    chan struct{} // asks for a round at once
 }
 
 func (d *Driver) grantState(v *View, want *wire.Spec) pivot.Grant {
@@ -94,7 +95,7 @@ func (g *grant) valid() bool {
 // reports; without the joint majorities it gives back what it got.
 func (d *Driver) takeGrant(ctx context.Context, v *View, want wire.Spec) error {
 	d.dropGrant(ctx)
-	g := &grant{spec: want, epoch: v.Epoch, voters: v.voterNodes(d.ports, &want), stopped: make(chan struct{})}
+	g := &grant{spec: want, epoch: v.Epoch, voters: v.voterNodes(d.ports, &want), stopped: make(chan struct{}), kick: make(chan struct{}, 1)}
 	for _, nv := range v.Nodes {
 		g.refs = append(g.refs, nv.Ref)
 		if nv.Obs != nil && nv.Obs.Fence.Number > g.number {
@@ -167,10 +168,24 @@ func (d *Driver) renew(ctx context.Context, g *grant) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			if err := d.roundOf(ctx, g); err != nil && ctx.Err() == nil {
-				d.log.Warn("driver grant not renewed", "number", g.number, "error", err)
-			}
+		case <-g.kick:
 		}
+		if err := d.roundOf(ctx, g); err != nil && ctx.Err() == nil {
+			d.log.Warn("driver grant not renewed", "number", g.number, "error", err)
+		}
+	}
+}
+
+// answerStale sends a round at once where a step failed because an agent does
+// not know the last one: it was restarted and counts the grant as fresh, rounds
+// of before may not be used there.
+func (d *Driver) answerStale(err error) {
+	if r := agentclient.AsRefusal(err); r == nil || r.Name != "StaleRound" || d.grant == nil {
+		return
+	}
+	select {
+	case d.grant.kick <- struct{}{}:
+	default: // one is under way
 	}
 }
 

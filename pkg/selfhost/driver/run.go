@@ -154,6 +154,7 @@ func (r *run) step(ctx context.Context, v *View, step pivot.Step) error {
 			return ctx.Err()
 		}
 		r.fails++
+		r.d.answerStale(err)
 		if text := step.String() + err.Error(); text != r.failed || time.Since(r.failedAt) > sayAgain {
 			r.failed, r.failedAt = text, time.Now()
 			r.d.tell(Event{Kind: EventFailed, Step: step, Err: err, Took: took, View: v})
