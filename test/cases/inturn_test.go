@@ -14,6 +14,7 @@ import (
 // Agents are killed and started again in turn, one after each step, under one
 // grant: it counts as fresh in the new agent, and the driver goes on with it.
 func TestAgentsKilledInTurn(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 3)
 	steps := inTurn(t, l, 0, func(n int, _ pivot.Step) *accident {
 		a := agentDies(n % 3)
@@ -27,6 +28,7 @@ func TestAgentsKilledInTurn(t *testing.T) {
 // After each step the seed is killed, or the member of a joining node, in turn;
 // their agents start them again.
 func TestSeedAndJoinersKilledInTurn(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 3)
 	rig.Must(t, lab.Fill(rig.Context(t, time.Minute), l.Client(0), "/fill", 5))
 	victims := []accident{dies(0, "seed"), dies(2, "member"), dies(0, "seed"), dies(1, "member")}
@@ -41,6 +43,7 @@ func TestSeedAndJoinersKilledInTurn(t *testing.T) {
 // A node loses its power in mid-pivot: the seed's, while the seed is the only
 // voter and its learners join; then a joined one, between the proof and the routing.
 func TestPowerLossInMidPivot(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 3)
 	seen := map[pivot.Kind]int{}
 	inTurn(t, l, 1, func(_ int, step pivot.Step) *accident {
@@ -62,6 +65,7 @@ func TestPowerLossInMidPivot(t *testing.T) {
 // learners join; a voter between routing and the move of leadership; the seed
 // when it is about to be stopped.
 func TestPausedForTenSeconds(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 3)
 	const pause = 10 * time.Second
 	done := map[string]bool{}
@@ -89,6 +93,7 @@ func TestPausedForTenSeconds(t *testing.T) {
 
 // Five nodes at once, under writers.
 func TestPivotOfFive(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 5)
 	ctx := rig.Context(t, 3*time.Minute)
 	w := load(ctx, t, l)

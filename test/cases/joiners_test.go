@@ -23,9 +23,10 @@ import (
 // that they receive the database: killed while receiving; killed with their
 // directory gone before their name was in the list; the same after they served.
 func TestLearnersThatDieWhileJoining(t *testing.T) {
+	t.Parallel()
 	l := rig.Up(t, 3, "--snapshot-count", "1000")
 	ctx := rig.Context(t, 4*time.Minute)
-	rig.Must(t, lab.Fill(ctx, l.Client(0), "/fill", 80))
+	rig.Must(t, lab.Fill(ctx, l.Client(0), "/fill", 60))
 	w := load(ctx, t, l)
 	first, done := map[string]wire.ID{}, map[string]bool{}
 	once := func(what string) bool { was := done[what]; done[what] = true; return !was }
@@ -95,6 +96,7 @@ func loseDirectory(t *testing.T, l *rig.Lab, n *lab.Node) {
 // not started again and again, and is not evicted; put right, the same command
 // goes on with the same entry.
 func TestLearnerThatCannotStart(t *testing.T) {
+	t.Parallel()
 	broken := filepath.Join(t.TempDir(), "broken")
 	rig.Must(t, os.WriteFile(broken, nil, 0o600))
 	l := rig.Up(t, 3, "--etcd-binary", wrapper(t, `
@@ -106,7 +108,7 @@ case " $* " in *" --name=cp-3 "*)
 esac`))
 	ctx := rig.Context(t, 4*time.Minute)
 	w := load(ctx, t, l)
-	r := l.Run(l.PivotArgs(0, "--timeout", "12s")...)
+	r := l.Run(l.PivotArgs(0, "--timeout", "7s")...)
 	for _, want := range []string{"ProcessEnds", "cp-3", "libetcd.so.1: cannot open shared object"} {
 		if r.Code != 3 || !strings.Contains(r.Stderr, want) {
 			t.Errorf("want exit 3 and %q: %s", want, r)
@@ -160,14 +162,17 @@ func wrapper(t *testing.T, script string) string {
 }
 
 // A learner that gets a tenth of the time, for 12 s.
-func TestSlowLearner(t *testing.T) { slowLearner(t, 12*time.Second) }
+func TestSlowLearner(t *testing.T) {
+	t.Parallel()
+	slowLearner(t, 12*time.Second)
+}
 
 // slowLearner: with a learner that is very slow the pivot waits, says for whom,
 // and evicts nobody; given its time, it finishes.
 func slowLearner(t *testing.T, slow time.Duration) {
 	l := rig.Up(t, 2, "--snapshot-count", "1000")
 	ctx := rig.Context(t, slow+3*time.Minute)
-	rig.Must(t, lab.Fill(ctx, l.Client(0), "/fill", 80))
+	rig.Must(t, lab.Fill(ctx, l.Client(0), "/fill", 60))
 	w := load(ctx, t, l)
 	p := startPivot(t, l, l.PivotArgs(0)...)
 	p.await(30*time.Second, "StartMember cp-2")

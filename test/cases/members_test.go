@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -109,12 +108,8 @@ func TestM2M4M12Learners(t *testing.T) {
 // is back, with the reason.
 func pauseM12(t *testing.T, l *rig.Lab) {
 	t.Helper()
-	cmd := exec.Command(l.Binary, l.PivotArgs(0)...)
-	var mu sync.Mutex
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = lockedWriter{&mu, &out}, lockedWriter{&mu, &out}
-	text := func() string { mu.Lock(); defer mu.Unlock(); return out.String() }
-	rig.Must(t, cmd.Start())
+	p := startPivot(t, l, l.PivotArgs(0)...)
+	text := p.text
 	l.Eventually(30*time.Second, "the learner of cp-3 to be started", func() (bool, string) {
 		return strings.Contains(text(), "StartMember cp-3"), text()
 	})
@@ -131,20 +126,27 @@ func pauseM12(t *testing.T, l *rig.Lab) {
 		t.Errorf("M12: no reason is given for the wait:\n%s", said)
 	}
 	rig.Must(t, l.Nodes[2].Signal("member", syscall.SIGCONT))
-	if err := cmd.Wait(); err != nil {
+	if err := p.wait(); err != nil {
 		t.Fatalf("M12: after SIGCONT: %v\n%s", err, text())
 	}
 }
 
-type lockedWriter struct {
-	mu *sync.Mutex
-	b  *bytes.Buffer
+// lockedBuffer is written by a process and read by a test.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
 }
 
-func (w lockedWriter) Write(p []byte) (int, error) {
+func (w *lockedBuffer) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.b.Write(p)
+}
+
+func (w *lockedBuffer) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
 }
 
 // M2, the other half: the forgotten learner is removed by ID and the join goes on.

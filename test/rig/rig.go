@@ -201,10 +201,19 @@ func (l *Lab) Look(ctx context.Context) *driver.View {
 	l.t.Helper()
 	d, release, err := l.Nodes[0].Driver("test", driver.Config{Nodes: l.Refs()})
 	if err != nil { // a driver runs with that state directory: look from another
-		if d, release, err = l.Nodes[len(l.Nodes)-1].Driver("test", driver.Config{Nodes: l.Refs()}); err != nil {
-			l.t.Fatal(err)
-		}
+		return l.LookFrom(ctx, len(l.Nodes)-1)
 	}
+	defer release()
+	v, err := d.Look(ctx)
+	Must(l.t, err)
+	return v
+}
+
+// LookFrom asks all agents once, with the driver's identity of node i.
+func (l *Lab) LookFrom(ctx context.Context, i int) *driver.View {
+	l.t.Helper()
+	d, release, err := l.Nodes[i].Driver("test", driver.Config{Nodes: l.Refs()})
+	Must(l.t, err)
 	defer release()
 	v, err := d.Look(ctx)
 	Must(l.t, err)

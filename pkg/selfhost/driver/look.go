@@ -348,7 +348,7 @@ func fillSlot(v *View, sl wire.SlotStatus) pivot.Slot {
 	out := pivot.Slot{Class: classes[sl.Class], Reason: sl.Reason, ID: pivot.MemberID(sl.MemberID), Proc: procs[sl.Process.State],
 		PeerUp: tri(sl.Process.PeerUp), Reading: sl.Reading, Assigned: pivot.MemberID(sl.Assigned), Parked: sl.Parked, LateRestarted: sl.LateRestarts > 0, Args: applyArgs(sl.Process.Args)}
 	out.Kept = sl.Wanted && !sl.Parked && out.Proc == pivot.Down
-	if sl.Wanted && sl.Process.State != wire.ProcServing && !sl.Process.PeerUp {
+	if sl.Wanted && sl.Process.Deaths > 0 && sl.Process.State != wire.ProcServing && !sl.Process.PeerUp {
 		out.Ended = sl.Process.LastExit
 	}
 	if sl.Class == wire.ClassRunning && out.ID == 0 {

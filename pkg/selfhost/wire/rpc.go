@@ -310,6 +310,8 @@ type Process struct {
 	Adopted   bool      `json:"adopted,omitempty"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
 	Restarts  int       `json:"restarts,omitempty"`
+	// Deaths in a row since it was last told to run; 0 once it stayed up.
+	Deaths int `json:"deaths,omitempty"`
 	// LastExit is why it last ended: exit status, or the end of its log and "exit status unknown".
 	LastExit string `json:"lastExit,omitempty"`
 	// PeerUp: /version answers on its peer port.

@@ -87,7 +87,7 @@ func (c *Child) Process() (Process, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	err := c.look()
-	p := Process{State: wire.ProcDown, Restarts: c.restarts, LastExit: c.lastExit}
+	p := Process{State: wire.ProcDown, Restarts: c.restarts, Deaths: c.deaths, LastExit: c.lastExit}
 	if err != nil {
 		p.State = wire.ProcUnknown
 		return p, err

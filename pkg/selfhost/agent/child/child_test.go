@@ -156,7 +156,7 @@ func TestAdopt(t *testing.T) {
 	}
 	w.await("started again", func() bool { p := w.holder(); return p != 0 && p != first.PID })
 	got = process(t, c)
-	if got.Restarts != 1 || !strings.HasPrefix(got.LastExit, "exit status unknown; end of its log: ready") {
+	if got.Restarts != 1 || got.Deaths != 1 || !strings.HasPrefix(got.LastExit, "exit status unknown; end of its log: ready") {
 		t.Errorf("%+v", got)
 	}
 }
