@@ -57,7 +57,7 @@ func (o *Operator) turnAll(ctx context.Context) time.Duration {
 		if ctx.Err() != nil {
 			return pause
 		}
-		older = append(older, claimOf(t))
+		older = append(older, claimOf(t, e))
 		if e.working() || !t.done() && t.dec.Step == nil && t.dec.Waits() || t.refusal == nil && t.dec.Step != nil && !t.done() {
 			pause = whileWorking
 		}
@@ -127,12 +127,15 @@ func (o *Operator) stopRuns(why string) {
 	}
 }
 
-func claimOf(t *turn) claim {
+// claimOf an object is what it asks for and what its agents store: one that is
+// refused keeps what it has.
+func claimOf(t *turn, e *engine) claim {
 	c := claim{name: t.object.Name, nodes: map[string]bool{}}
-	if !total(t.refusal) {
-		for _, n := range t.choice.nodes {
-			c.nodes[n.Name] = true
-		}
+	if total(t.refusal) {
+		return c
+	}
+	for _, n := range slices.Concat(t.choice.nodes, e.stored) {
+		c.nodes[n.Name] = true
 	}
 	return c
 }

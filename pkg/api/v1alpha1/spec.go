@@ -83,13 +83,13 @@ type EtcdClusterSpec struct {
 
 	// Recovery after the voters' majority is lost.
 	//
-	// +kubebuilder:default={}
+	// +kubebuilder:default={quorumLoss: Manual}
 	// +optional
 	Recovery Recovery `json:"recovery,omitempty"`
 
 	// Replacement of a member whose node is lost.
 	//
-	// +kubebuilder:default={}
+	// +kubebuilder:default={policy: OnProof}
 	// +optional
 	Replacement Replacement `json:"replacement,omitempty"`
 }
@@ -139,7 +139,7 @@ const (
 
 // Recovery after quorum loss.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.after) || self.quorumLoss == 'Automatic'",message="after belongs to quorumLoss: Automatic"
+// +kubebuilder:validation:XValidation:rule="!has(self.after) || (has(self.quorumLoss) && self.quorumLoss == 'Automatic')",message="after belongs to quorumLoss: Automatic"
 type Recovery struct {
 	// QuorumLoss: Manual waits for a person. Automatic is not in this release.
 	//
@@ -166,7 +166,7 @@ const (
 
 // Replacement of members.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.silentFor) == (self.policy == 'AfterSilence')",message="silentFor is needed with policy: AfterSilence, and only there"
+// +kubebuilder:validation:XValidation:rule="has(self.silentFor) == (has(self.policy) && self.policy == 'AfterSilence')",message="silentFor is needed with policy: AfterSilence, and only there"
 type Replacement struct {
 	// Policy: OnProof takes a deleted Node, or an agent's attestation, never silence.
 	// AfterSilence is a person's word, given in advance; it is not in this release.
