@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"time"
 
@@ -79,6 +80,9 @@ func (a *app) unpack(bundle string) error {
 			a.log.Info("this node was made from a bundle before, going on with its identity", "bundle", bundle)
 			return nil
 		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("--bundle: there is no file %s, and %s holds no identity yet; make the bundle on a node that has the CA's key (`bootstrap pki bundle`), and carry it here", bundle, a.set.StateDir)
 	}
 	return err
 }

@@ -120,7 +120,9 @@ func onlyNodes(all []driver.Keeper, names []string) ([]driver.Keeper, error) {
 			}
 			return nil, usagef("no node is named %q; known are %s", name, strings.Join(known, ", "))
 		}
-		out = append(out, all[i])
+		if !slices.ContainsFunc(out, func(k driver.Keeper) bool { return k.Ref.Name == name }) {
+			out = append(out, all[i])
+		}
 	}
 	return out, nil
 }

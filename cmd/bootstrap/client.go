@@ -41,7 +41,7 @@ func (a *app) client() (*client, error) {
 	id, err := agent.ReadIdentity(a.set.StateDir)
 	if err != nil && (len(a.set.Agents) == 0 || !errors.Is(err, fs.ErrNotExist)) {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; from a machine that is no node, name --agents and --identity", err)
+			err = fmt.Errorf("%w; from a machine that is no node, name agents with --agents and a PKI directory or an unused bundle with --identity", err)
 		}
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (a *app) client() (*client, error) {
 		c.tls, err = pki.ClientConfig(a.set.PKIDir, pki.RoleDriver)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("as whom to ask the agents: %w", err)
+		return nil, fmt.Errorf("as whom to ask the agents: %w; --identity names a PKI directory or an unused bundle that has a driver's certificate", err)
 	}
 	return c, nil
 }
@@ -113,7 +113,7 @@ func identityTLS(path string) (*tls.Config, error) {
 	}
 	pair, ok := b.Leaves[pki.Driver]
 	if !ok {
-		return nil, fmt.Errorf("%s holds no driver certificate; a bundle that was used holds no keys any more: name a PKI directory", path)
+		return nil, fmt.Errorf("%s holds no driver certificate; a bundle that was used holds no keys any more", path)
 	}
 	cert, err := tls.X509KeyPair([]byte(pair.Cert), []byte(pair.Key))
 	if err != nil {

@@ -15,6 +15,17 @@ import (
 
 // The scripts for bash, zsh and fish are cobra's; here is what follows a flag.
 
+// withCompletion adds the verb that prints them. It writes to the root's output,
+// which must be set before.
+func withCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noArgs, showHelp // cobra's own takes any word
+		}
+	}
+}
+
 // complete offers fixed words after --flag.
 func complete(cmd *cobra.Command, flag string, words ...string) {
 	// The one error is a flag that does not exist; the help test would show it.

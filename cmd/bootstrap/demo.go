@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,11 @@ Chapters: ` + strings.Join(demo.ChapterNames(), ", ") + `.`,
 		}
 		if o.Nodes < 1 || o.Nodes > 5 {
 			return usagef("--nodes %d: 1 to 5", o.Nodes)
+		}
+		for _, c := range o.Only {
+			if !slices.Contains(demo.ChapterNames(), c) {
+				return usagef("--only: no chapter %q; there are %s", c, strings.Join(demo.ChapterNames(), ", "))
+			}
 		}
 		exe, err := os.Executable()
 		if err != nil {

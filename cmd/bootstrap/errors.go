@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/config"
@@ -71,11 +73,14 @@ func (a *app) report(ctx context.Context, cmd string, err error) int {
 	var stopped *goOn
 	switch {
 	case code == exitRefused:
-		text = "refused: " + text
+		text = "refused: " + strings.ReplaceAll(strings.TrimPrefix(text, "refuse "), "\nrefuse ", "\n  ")
 	case code == exitFailed && ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.As(err, &stopped):
 		text = "interrupted"
 	}
 	fmt.Fprintf(a.stderr, "%s: %s\n", cmd, strings.TrimRight(text, "\n"))
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		fmt.Fprintf(a.stderr, "you are not root here: run it as root, or name files and directories of your own (--state-dir, --data-dir, --pki-dir, --identity)\n")
+	}
 	if code == exitUsage {
 		var usage *usageError
 		if errors.As(err, &usage) && usage.cmd != "" {

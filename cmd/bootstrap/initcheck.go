@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/datadir"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
@@ -29,6 +31,9 @@ func (n *node) check(ctx context.Context, dry bool) (refusals []error, err error
 	}
 	no(runtimeSupported(n.id))
 	no(addressesOurs(n.id.Node))
+	for _, d := range []struct{ flag, dir string }{{"--pki-dir", n.id.PKIDir}, {"--state-dir", n.id.StateDir}, {"--data-dir", n.id.DataDir}} {
+		no(dirUsable(n.id.Node.Name, d.flag, d.dir))
+	}
 	checks := []func() error{
 		func() error { r, err := n.checkIdentity(); no(r); return err },
 		func() error { r, err := n.checkBundle(); no(r); return err },
@@ -41,8 +46,10 @@ func (n *node) check(ctx context.Context, dry bool) (refusals []error, err error
 		case err == nil:
 		case dry:
 			refusals = append(refusals, err)
+		case len(refusals) > 0:
+			return refusals, nil // reason enough, and most likely this one's too
 		default:
-			return refusals, err
+			return nil, err
 		}
 	}
 	return refusals, nil
@@ -62,6 +69,33 @@ func (n *node) checkIdentity() (*wire.Refusal, error) {
 		}
 	}
 	return identityDiffers(have, n.id, func(string) bool { return true }), nil
+}
+
+// dirUsable refuses a directory in which nothing could be made, before the first
+// file of the node is.
+func dirUsable(node, flag, dir string) *wire.Refusal {
+	at := dir
+	for {
+		st, err := os.Stat(at)
+		if errors.Is(err, fs.ErrNotExist) && filepath.Dir(at) != at {
+			at = filepath.Dir(at)
+			continue
+		}
+		r := &wire.Refusal{Name: "DirectoryNotUsable", Node: node, Found: fmt.Sprintf("%s %s: ", flag, dir),
+			Want: "a directory to write in: run it as root, or name another with " + flag}
+		switch {
+		case err != nil:
+			r.Found += err.Error()
+		case !st.IsDir():
+			r.Found += at + " is no directory"
+		default:
+			if err = unix.Access(at, unix.W_OK|unix.X_OK); err == nil {
+				return nil
+			}
+			r.Found += fmt.Sprintf("%s cannot be written to: %v", at, err)
+		}
+		return r
+	}
 }
 
 // checkBundle: a node begun from a bundle belongs to the cluster that made it.

@@ -133,9 +133,12 @@ func noAnswer(silent []silentNode) error {
 	}
 	var rows []string
 	for _, s := range silent {
-		rows = append(rows, fmt.Sprintf("%s at %s: %s", s.Node, s.Address, s.Why))
+		if s.Node != s.Address {
+			s.Address = s.Node + " at " + s.Address
+		}
+		rows = append(rows, strings.TrimLeft(wrap(s.Address+": "+oneLine(s.Why), 4), " "))
 	}
-	return fmt.Errorf("no agent answers:\n  %s", strings.Join(rows, "\n  "))
+	return fmt.Errorf("no agent answers; this says nothing about etcd itself:\n  %s\nstart an agent (`bootstrap agent`), or name one that runs with --agents; docs/runbooks/node-silent.md has more", strings.Join(rows, "\n  "))
 }
 
 // bounded gives a verb that asks once --timeout to do it in.

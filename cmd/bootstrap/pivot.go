@@ -33,8 +33,13 @@ It may be stopped (Ctrl-C) or killed anywhere: the same command goes on. When
 there is nothing to do it says so. --dry-run prints the whole route with reasons
 and changes nothing.`,
 		Args: noArgs,
-		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.pivot(ctx, f) }),
 	}
+	cmd.RunE = a.verb(func(ctx context.Context, _ []string) error {
+		if cmd.Flags().Changed("nodes") && len(f.nodes) == 0 {
+			return usagef("--nodes names nobody; leave it out for the nodes of the stored spec")
+		}
+		return a.pivot(ctx, f)
+	})
 	cmd.Flags().StringSliceVar(&f.nodes, "nodes", nil, "the nodes that are to have a member, `NAME=IP,…` (needed for the first pivot; then by default those of the stored spec)")
 	cmd.Flags().StringSliceVar(&f.forget, "forget-learner", nil, "member `ID` of a learner that never started and never will: it is removed")
 	cmd.Flags().BoolVar(&f.dry, "dry-run", false, "print the route, step by step, and do nothing")

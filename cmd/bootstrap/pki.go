@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -87,6 +88,13 @@ func (a *app) pkiBundle(f bundleFlags) error {
 	if r := nodeTaken(append(nodes, id.Node), node); r != nil {
 		return r
 	}
+	out := f.out
+	if out == "" {
+		out = f.name + ".bundle.json"
+	}
+	if st, err := os.Stat(filepath.Dir(out)); err != nil || !st.IsDir() {
+		return usagef("--out %s: there is no directory %s", out, filepath.Dir(out))
+	}
 	b, err := pki.NewBundle(pki.BundleParams{
 		Params: pki.Params{PKIDir: id.PKIDir, Node: node, ProxyAddresses: pki.ProxyAddresses(append(nodes, id.Node, node)),
 			ExtraSANs: f.sans},
@@ -95,10 +103,6 @@ func (a *app) pkiBundle(f bundleFlags) error {
 	})
 	if err != nil {
 		return err
-	}
-	out := f.out
-	if out == "" {
-		out = f.name + ".bundle.json"
 	}
 	if err := b.WriteFile(out); err != nil {
 		return err

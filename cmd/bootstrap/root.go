@@ -14,6 +14,8 @@ import (
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/config"
 )
 
+//go:generate go test -count=1 -run ^TestReference$ . -args -rewrite
+
 // app is what every verb is given: its settings, and the world around it.
 type app struct {
 	stdout, stderr io.Writer
@@ -45,6 +47,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
+	withCompletion(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !a.running {
 		err = &usageError{cmd: cmd.CommandPath(), err: err}
@@ -71,7 +74,10 @@ Exit codes: 0 done, 1 failed, 2 not understood, 3 refused, with the refusal's na
 		SilenceErrors: true, SilenceUsage: true,
 		Args: noArgs, RunE: showHelp,
 	}
+	root.SetFlagErrorFunc(flagError)
 	a.set.Bind(root.PersistentFlags(), config.Global)
+	complete(root, "log-level", "debug", "info", "warn", "error")
+	complete(root, "log-format", "text", "json")
 	root.AddCommand(a.initCmd(), a.agentCmd(), a.etcdCmd(), a.proxyCmd(), a.pkiCmd(),
 		a.pivotCmd(), a.statusCmd(), a.journalCmd(), a.atticCmd(), a.demoCmd(), a.versionCmd(), a.datadirReadCmd())
 	return root
@@ -79,20 +85,6 @@ Exit codes: 0 done, 1 failed, 2 not understood, 3 refused, with the refusal's na
 
 // showHelp is what a command does that only groups others.
 func showHelp(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-
-// noArgs refuses words that are no verb, and names likely ones.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	if !cmd.HasAvailableSubCommands() {
-		return fmt.Errorf("takes no words, found %q", args[0])
-	}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("unknown verb %q; did you mean %q?", args[0], near[0])
-	}
-	return fmt.Errorf("unknown verb %q", args[0])
-}
 
 // verb makes f the body of a command: settings are complete and the log is
 // open when it begins.

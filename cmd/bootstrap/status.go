@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/driver"
 )
@@ -29,7 +26,7 @@ reason; that says nothing about its etcd.`,
 		RunE: a.verb(func(ctx context.Context, _ []string) error { return a.status(ctx, out, watch) }),
 	}
 	outputFlag(cmd, &out)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again every two seconds until Ctrl-C")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "look every two seconds until Ctrl-C; what changed is shown in place, or printed where there is no terminal")
 	a.clientFlags(cmd)
 	return cmd
 }
@@ -47,40 +44,32 @@ func (a *app) status(ctx context.Context, out string, watch bool) error {
 	if !watch {
 		ctx, cancel := a.bounded(ctx)
 		defer cancel()
-		return a.statusOnce(ctx, d, out, "")
+		return a.statusOnce(ctx, d, out)
 	}
-	before := ""
-	if f, ok := a.stdout.(*os.File); ok && out == "" && term.IsTerminal(int(f.Fd())) {
-		before = "\x1b[H\x1b[2J" // home, clear
-	}
-	for {
-		if err := a.statusOnce(ctx, d, out, before); err != nil && ctx.Err() == nil {
-			a.printf("%s%v\n", before, err) // agents may come back
-		}
-		if before == "" && out == "" {
-			a.printf("\n")
-		}
-		select {
-		case <-ctx.Done():
-			return nil // Ctrl-C is how a watch ends
-		case <-time.After(watchEvery):
-		}
-	}
+	return a.watch(ctx, d, out)
 }
 
-func (a *app) statusOnce(ctx context.Context, d *driver.Driver, out, before string) error {
-	v, err := d.Look(ctx)
+// statusOnce looks once and prints.
+func (a *app) statusOnce(ctx context.Context, d *driver.Driver, out string) error {
+	r, err := look(ctx, d)
 	if err != nil {
 		return err
 	}
-	if silent := silentNodes(v); len(silent) == len(v.Nodes) {
-		return noAnswer(silent)
-	}
-	r := newStatus(v, d.Decide(v))
 	if out == "json" {
 		return writeJSON(a.stdout, r)
 	}
-	// One write, so that a redraw does not flicker.
-	_, err = fmt.Fprint(a.stdout, before+r.text())
-	return err
+	a.printf("%s", r.text())
+	return nil
+}
+
+// look asks every agent; that none answers is an error.
+func look(ctx context.Context, d *driver.Driver) (*statusReport, error) {
+	v, err := d.Look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if silent := silentNodes(v); len(silent) == len(v.Nodes) {
+		return nil, noAnswer(silent)
+	}
+	return newStatus(v, d.Decide(v)), nil
 }

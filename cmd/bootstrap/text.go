@@ -1,11 +1,10 @@
 package main
 
 import (
-	"errors"
-	"net/url"
 	"strings"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/agentclient"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
@@ -43,18 +42,7 @@ func cut(s string, n int) string {
 	return s
 }
 
-// reason is why an agent did not answer, without the URL around it.
-func reason(err error) string {
-	var u *url.Error
-	switch {
-	case err == nil:
-		return "no answer"
-	case errors.As(err, &u) && u.Timeout():
-		return "no answer in time"
-	case errors.As(err, &u):
-		return u.Err.Error()
-	}
-	return err.Error()
-}
+// reason is why an agent did not answer, in words.
+func reason(err error) string { return agentclient.Why(err) }
 
 func slotOf(m pivot.Member) wire.Slot { return wire.Slot(m.Slot) }

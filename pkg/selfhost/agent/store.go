@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -308,10 +307,19 @@ func ReadIdentity(stateDir string) (wire.Identity, error) {
 	var id wire.Identity
 	path := wire.Identity{StateDir: stateDir}.State(wire.FileIdentity)
 	if err := durable.ReadJSON(path, wire.V, &id); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return id, fmt.Errorf("%s is missing: this node was not set up; run `bootstrap init`, or `bootstrap agent --bundle FILE`: %w", path, err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return id, &notSetUp{path}
 		}
 		return id, err
 	}
 	return id, nil
+}
+
+// notSetUp is a state directory without an identity; it is fs.ErrNotExist.
+type notSetUp struct{ path string }
+
+func (e *notSetUp) Is(target error) bool { return target == fs.ErrNotExist }
+
+func (e *notSetUp) Error() string {
+	return e.path + " is missing: no node was set up here, or --state-dir is another; a first node begins with `bootstrap init`, a further one with `bootstrap agent --bundle FILE`"
 }

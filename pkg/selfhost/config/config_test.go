@@ -121,7 +121,7 @@ func TestRefused(t *testing.T) {
 		{name: "no yaml", file: head + "nodeName: \"a\n", where: "config.yaml", text: "line"},
 		{name: "file is judged for what the flag overrides", file: head + "clientPort: many\n", args: []string{"--client-port=1"}, where: "config.yaml:2", text: "many"},
 		{name: "env of wrong kind", env: []string{"ETCD_SELFHOST_CLIENT_PORT=x"}, where: "ETCD_SELFHOST_CLIENT_PORT", text: "x"},
-		{name: "named file missing", args: []string{"--config=/does/not/exist.yaml"}, where: "/does/not/exist.yaml", text: "no such file"},
+		{name: "named file missing", args: []string{"--config=/does/not/exist.yaml"}, where: "--config", text: "there is no file /does/not/exist.yaml"},
 		{name: "one port twice", args: []string{"--client-port=12379"}, where: "--seed-client-port", text: "--client-port"},
 		{name: "no port", env: []string{"ETCD_SELFHOST_AGENT_PORT=70000"}, where: "ETCD_SELFHOST_AGENT_PORT", text: "70000"},
 		{name: "name for an address", file: head + "address: cp-1\n", where: "config.yaml:2", text: "not an IP"},

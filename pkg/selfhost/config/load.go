@@ -2,8 +2,10 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -60,8 +62,11 @@ func (s *Settings) file(def string) (map[string]entry, error) {
 	if errors.Is(err, fs.ErrNotExist) && s.Config == "" {
 		return nil, nil
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, errorf(s.where("config"), "there is no file %s", path)
+	}
 	if err != nil {
-		return nil, errorf(path, "config file: %v", err)
+		return nil, errorf(path, "the config file cannot be read: %v", err)
 	}
 	return parse(path, b)
 }
@@ -72,7 +77,7 @@ func (s *Settings) one(flags, all *pflag.FlagSet, name, env string, file entry) 
 	tried := func(where string, vals []string) (string, error) {
 		v := all.Lookup(name).Value
 		if err := assign(v, vals); err != nil {
-			return "", errorf(where, "%s: %v", strings.Join(vals, ","), err)
+			return "", errorf(where, "%v", BadValue(v.Type(), strings.Join(vals, ","), err))
 		}
 		return v.String(), nil
 	}
@@ -125,6 +130,22 @@ func assign(v pflag.Value, vals []string) error {
 		}
 	}
 	return l.Replace(items)
+}
+
+// BadValue says what is wrong with a value of a pflag type, in words.
+func BadValue(kind, val string, err error) error {
+	switch kind {
+	case "int", "int64":
+		if errors.Is(err, strconv.ErrRange) {
+			return fmt.Errorf("%s is too large a number", val)
+		}
+		return fmt.Errorf("%q is no whole number", val)
+	case "duration":
+		return fmt.Errorf("%q is no duration; write a number with its unit, as in 90s or 5m", val)
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", val)
+	}
+	return fmt.Errorf("%q: %w", val, err)
 }
 
 func plain(v string) string { return strings.Trim(v, "[]") }

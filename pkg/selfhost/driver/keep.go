@@ -2,9 +2,9 @@ package driver
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/agentclient"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
@@ -124,10 +124,10 @@ func (d *Driver) Tidy(ctx context.Context) (*Tidying, error) {
 const prune pivot.Kind = "Prune"
 
 func settled(v *View, dec pivot.Decision) *pivot.Refusal {
-	r := &pivot.Refusal{Name: "NotSettled", Step: prune, Cites: "I4, I8", Want: "every agent answers and `bootstrap status` ends with `next: nothing`"}
+	r := &pivot.Refusal{Name: "NotSettled", Step: prune, Cites: "I4, I8", Want: "prune again when every agent answers and `bootstrap status` ends with `next: nothing`"}
 	for _, nv := range v.Nodes {
 		if nv.Obs == nil {
-			r.Node, r.Found = nv.Ref.Name, fmt.Sprintf("its agent does not answer: %v", nv.Err)
+			r.Node, r.Found = nv.Ref.Name, "its agent does not answer: "+agentclient.Why(nv.Err)
 			return r
 		}
 	}

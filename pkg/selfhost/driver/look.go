@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/agentclient"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
@@ -303,7 +304,7 @@ func (d *Driver) fillNode(v *View, nv *NodeView, want *wire.Spec, targets []wire
 	if nv.Obs == nil {
 		n.Agent = pivot.Silent
 		if nv.Err != nil {
-			n.Why = nv.Err.Error()
+			n.Why = agentclient.Why(nv.Err)
 		}
 		return n
 	}

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/pivot"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
@@ -61,7 +62,8 @@ func (d *Driver) completeFrom(v *View, want wire.Spec) (*wire.Spec, error) {
 		switch {
 		case nv != nil && nv.Obs != nil && n.Address != "" && !isAt(nv.Ref, n.Address):
 			return nil, &RefusedError{[]pivot.Refusal{{Name: "AddressDiffers", Step: pivot.WriteSpec, Node: n.Name,
-				Found: "its agent says its address is " + nv.Ref.Address, Want: n.Address}}}
+				Found: fmt.Sprintf("%s was asked for, and its agent says that it is at %s", n.Address, nv.Ref.Address),
+				Want:  fmt.Sprintf("%s=%s, or the name of the node that has %s", n.Name, nv.Ref.Address, n.Address)}}}
 		case nv != nil && nv.Obs != nil:
 			n = nv.Ref
 		case v.Spec != nil:

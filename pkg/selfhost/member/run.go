@@ -203,5 +203,6 @@ func BinaryVersion(ctx context.Context, binary string) (string, error) {
 			return strings.TrimSpace(v), nil
 		}
 	}
-	return "", fmt.Errorf("%s --version does not name an etcd version: %q", binary, out)
+	first, _, _ := strings.Cut(string(out), "\n")
+	return "", fmt.Errorf("%s is no etcd: its --version begins with %q, expected a line \"etcd Version: …\"", binary, first)
 }
