@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -63,6 +64,15 @@ esac`))
 		return false
 	}
 	no := status.Error(codes.ResourceExhausted, "etcdserver: too many requests")
+	// Its port is free until its etcd, which listens elsewhere, has taken the
+	// place: a start is refused where a port is taken.
+	l.Eventually(60*time.Second, "the seed to listen on its other port", func() (bool, string) {
+		c, err := net.DialTimeout("tcp", l.Nodes[0].Ref.HostPort(22379), time.Second)
+		if err != nil {
+			return false, err.Error()
+		}
+		return true, fmt.Sprint(c.Close())
+	})
 	between(t, l.Nodes[0], func(method string, forward func() error) error {
 		switch {
 		case strings.HasSuffix(method, "/MemberPromote") && busy(method):
