@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,12 @@ func place(m memberStatus, name func(string) string, n int) string {
 // shortNames makes a node's name fit a table: up to its first dot, where that
 // tells the nodes apart.
 func (r *statusReport) shortNames() func(string) string {
-	short := func(s string) string { s, _, _ = strings.Cut(s, "."); return s }
+	short := func(s string) string {
+		if net.ParseIP(s) == nil { // a node that was asked by address, and is silent
+			s, _, _ = strings.Cut(s, ".")
+		}
+		return s
+	}
 	seen := map[string]bool{}
 	for _, n := range r.Nodes {
 		if seen[short(n.Name)] {

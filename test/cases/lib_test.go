@@ -4,6 +4,7 @@ package cases
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -120,4 +121,18 @@ func move(t *testing.T, from, to string) {
 	t.Helper()
 	rig.Must(t, os.MkdirAll(filepath.Dir(to), 0o700))
 	rig.Must(t, os.Rename(from, to))
+}
+
+// running waits until the node's member is another process than old, whether
+// it serves or not.
+func running(ctx context.Context, t *testing.T, l *rig.Lab, n *lab.Node, old int) {
+	t.Helper()
+	l.Eventually(30*time.Second, n.Name+"'s member to run", func() (bool, string) {
+		nv := l.Look(ctx).Node(n.Name)
+		if nv.Obs == nil {
+			return false, nv.Err.Error()
+		}
+		p := nv.Obs.SlotOf(wire.SlotMember).Process
+		return p.State != wire.ProcDown && p.PID != 0 && p.PID != old && p.MetricsUp, fmt.Sprintf("%+v", p)
+	})
 }

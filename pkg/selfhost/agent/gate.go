@@ -46,7 +46,7 @@ func (s *store) writeGate(slot wire.Slot, g wire.GateFile) error {
 		if err := durable.ReadJSON(path, wire.V, &have); err == nil && sameJSON(have, g) {
 			continue
 		}
-		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) && g.Recorded {
+		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) && (g.Recorded || s.recorded()) {
 			continue
 		}
 		if err := durable.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -57,6 +57,16 @@ func (s *store) writeGate(slot wire.Slot, g wire.GateFile) error {
 		}
 	}
 	return nil
+}
+
+// recorded: some slot of this node holds data. Caller holds s.mu.
+func (s *store) recorded() bool {
+	for _, r := range s.slots.Slots {
+		if r.Recorded {
+			return true
+		}
+	}
+	return false
 }
 
 // writeGates brings every slot's gate up to the records. Caller holds s.mu.

@@ -50,10 +50,30 @@ func (d *Driver) look(ctx context.Context, want *wire.Spec, forget []wire.ID) (*
 			v.Epoch = nv.Obs.Epoch
 		}
 	}
+	v.nameSilent(want)
 	v.order(want)
 	v.readList()
 	d.fill(v, want, forget)
 	return v, nil
+}
+
+// nameSilent gives nodes that were asked by address alone, and are silent, the
+// name under which a spec knows that address.
+func (v *View) nameSilent(want *wire.Spec) {
+	for _, sp := range []*wire.Spec{want, v.Spec} {
+		if sp == nil {
+			continue
+		}
+		for i := range v.Nodes {
+			if nv := &v.Nodes[i]; nv.Obs == nil && nv.Ref.Name == nv.Ref.Address {
+				for _, n := range sp.Nodes {
+					if sameIP(n.Address, nv.Ref.Address) && v.Node(n.Name) == nil {
+						nv.Ref = n
+					}
+				}
+			}
+		}
+	}
 }
 
 // ask observes refs in parallel.

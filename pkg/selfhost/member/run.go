@@ -69,6 +69,7 @@ func Run(ctx context.Context, o Options) error {
 		lock.Close()
 		return err
 	}
+	syscall.Umask(0o077) // etcd's snapshot files would be everybody's to read (CASES L11)
 	if o.EtcdBinary != "" {
 		err := execEtcd(lock, o.EtcdBinary, o.Args)
 		lock.Close()
