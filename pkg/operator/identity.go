@@ -27,7 +27,7 @@ func (o *Operator) identity(ctx context.Context) (identity, error) {
 	if now := o.cfg.Now(); now.After(leaf.NotAfter) {
 		return identity{}, fmt.Errorf("%s: the driver certificate expired at %s", from, leaf.NotAfter.UTC().Format("2006-01-02T15:04:05Z"))
 	}
-	return identity{tls: conf, mark: fmt.Sprintf("%s %x", from, leaf.SerialNumber)}, nil
+	return identity{tls: conf, leaf: leaf, mark: fmt.Sprintf("%s %x", from, leaf.SerialNumber)}, nil
 }
 
 func (o *Operator) pems(ctx context.Context) (ca, cert, key []byte, from string, err error) {

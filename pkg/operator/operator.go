@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -81,11 +81,12 @@ type Operator struct {
 	events recorder
 	key    string // this process as a driver; its grants end with it
 
-	leads   atomic.Bool   // this process holds the Lease, or needs none
-	holder  func() string // of the Lease, as last seen; nil: there is none
-	readAPI atomic.Bool   // the API has answered once
-	engines map[types.UID]*engine
-	awaySay time.Time // when it was last said that the API is away
+	leads    atomic.Bool   // this process holds the Lease, or needs none
+	holder   func() string // of the Lease, as last seen; nil: there is none
+	readAPI  atomic.Bool   // the API has answered once
+	engines  map[types.UID]*engine
+	renewNot time.Time // not to be renewed before
+	awaySay  time.Time // when it was last said that the API is away
 }
 
 func (c *Config) setDefaults() error {
@@ -169,8 +170,8 @@ func managerOptions(cfg Config, scheme *runtime.Scheme) ctrl.Options {
 		HealthProbeBindAddress: cfg.HealthAddress,
 		// An API without our CRD, or away, is waited for; the default gives up.
 		Controller: config.Controller{CacheSyncTimeout: 10 * 365 * 24 * time.Hour},
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&v1alpha1.EtcdCluster{}: {Namespaces: map[string]cache.Config{cfg.Namespace: {FieldSelector: fields.Everything()}}},
+		Cache: cache.Options{DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{
+			&v1alpha1.EtcdCluster{}: {Namespaces: map[string]cache.Config{cfg.Namespace: {}}},
 		}},
 	}
 }
@@ -221,6 +222,7 @@ func (o *Operator) checks(mgr ctrl.Manager) error {
 // identity of the driver as of now, and what tells one from the next.
 type identity struct {
 	tls  *tls.Config
+	leaf *x509.Certificate
 	mark string
 }
 

@@ -20,9 +20,9 @@ import (
 
 // world is what one turn read from the API, all of it anew.
 type world struct {
-	clusters []v1alpha1.EtcdCluster // oldest first
-	nodes    []corev1.Node
-	api      string // UID of kube-system
+	clusters []v1alpha1.EtcdCluster   // oldest first
+	nodes    map[string][]corev1.Node // by selector, so that a thousand workers are not read
+	api      string                   // UID of kube-system
 	id       identity
 	idErr    error
 }
@@ -67,6 +67,9 @@ func (o *Operator) turnAll(ctx context.Context) time.Duration {
 			pause = whileWorking
 		}
 	}
+	if w.idErr == nil {
+		o.renew(ctx, w)
+	}
 	return pause
 }
 
@@ -78,18 +81,21 @@ func (o *Operator) read(ctx context.Context) (*world, error) {
 	if err := o.api.List(ctx, &list, client.InNamespace(o.cfg.Namespace)); err != nil {
 		return nil, fmt.Errorf("list EtcdClusters: %w", err)
 	}
-	w := &world{clusters: slices.DeleteFunc(list.Items, func(c v1alpha1.EtcdCluster) bool { return c.DeletionTimestamp != nil })}
+	w := &world{nodes: map[string][]corev1.Node{}, clusters: slices.DeleteFunc(list.Items, func(c v1alpha1.EtcdCluster) bool { return c.DeletionTimestamp != nil })}
 	slices.SortFunc(w.clusters, func(a, b v1alpha1.EtcdCluster) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	if len(w.clusters) == 0 {
 		return w, nil
 	}
-	var nodes corev1.NodeList
-	if err := o.api.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("list Nodes: %w", err)
+	for i := range w.clusters {
+		sel := selector(&w.clusters[i].Spec)
+		var nodes corev1.NodeList
+		if err := o.api.List(ctx, &nodes, client.MatchingLabelsSelector{Selector: sel}); err != nil {
+			return nil, fmt.Errorf("list Nodes: %w", err)
+		}
+		w.nodes[sel.String()] = nodes.Items
 	}
-	w.nodes = nodes.Items
 	var ns corev1.Namespace
 	if err := o.api.Get(ctx, types.NamespacedName{Name: "kube-system"}, &ns); err != nil {
 		return nil, fmt.Errorf("read namespace kube-system: %w", err)
@@ -170,15 +176,16 @@ func (o *Operator) judge(ctx context.Context, w *world, t *turn, e *engine, olde
 		t.refusal = &Refusal{Name: ReasonNoCertificate, Total: true, Found: w.idErr.Error(), Want: "ca.crt, tls.crt and tls.key of a driver in Secret " + o.cfg.Secret}
 		return nil
 	}
+	nodes := w.nodes[selector(&c.Spec).String()]
 	for { // the stored spec, once it is known, orders the choice
 		before := e.stored
-		t.choice = choose(&c.Spec, w.nodes, e.stored)
+		t.choice = choose(&c.Spec, nodes, e.stored)
 		if t.refusal = claimed(c, t.choice.nodes, older); t.refusal != nil {
 			return nil
 		}
 		want, refs := wantOf(c, w.api, t.choice.nodes), t.choice.nodes
 		if t.choice.refusal != nil {
-			want, refs = wire.Spec{}, askable(&c.Spec, w.nodes, e.stored)
+			want, refs = wire.Spec{}, askable(&c.Spec, nodes, e.stored)
 		}
 		v, err := e.survey(ctx, o, w.id, refs, want)
 		if before == nil && e.stored != nil {

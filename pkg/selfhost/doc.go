@@ -22,6 +22,10 @@
 //	4  lab          several nodes on one machine, for tests and the demo
 //	5  demo         the story told to a person
 //
+// Beside lab, outside this folder, stands pkg/operator: one more driver of the
+// same agents, which takes its wish from an EtcdCluster object (pkg/api). It
+// imports driver, agentclient, pki, version and wire, and nothing here imports it.
+//
 // # Who knows the brain
 //
 // Only driver and what stands above it import pkg/pivot: an agent answers what

@@ -87,7 +87,7 @@ func crossed(from, to string) string {
 		if !slices.Contains(deciders, mine) {
 			return from + " imports the brain; only the driver and what stands above it decide"
 		}
-	case strings.HasPrefix(to, module+"cmd/") || strings.HasPrefix(to, module+"test/"):
+	case strings.HasPrefix(to, module+"cmd/") || strings.HasPrefix(to, module+"test/") || strings.HasPrefix(to, module+"pkg/operator") || strings.HasPrefix(to, module+"pkg/api/"):
 		return from + " imports " + to + ", which stands above it"
 	case strings.HasPrefix(to, module+"pkg/selfhost/"):
 		theirs, below, ok := family(to)
@@ -130,6 +130,27 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestFenceOperator: the operator stands beside the lab, above driver and below
+// nobody: it acts through agents alone, and the node binary knows nothing of it.
+func TestFenceOperator(t *testing.T) {
+	may := []string{"agentclient", "driver", "pki", "version", "wire"}
+	for _, p := range list(t, "./pkg/operator/...", "./pkg/api/...") {
+		for _, to := range p.Imports {
+			name, ours := strings.CutPrefix(to, module+"pkg/selfhost/")
+			if ours && (!strings.Contains(p.ImportPath, "pkg/operator") || !slices.Contains(may, name)) {
+				t.Errorf("%s imports %s", p.ImportPath, to)
+			}
+		}
+	}
+	for _, p := range list(t, "./cmd/bootstrap") {
+		for _, d := range p.Deps {
+			if strings.HasPrefix(d, "sigs.k8s.io/controller-runtime") || strings.HasPrefix(d, module+"pkg/operator") {
+				t.Errorf("%s comes to %s", p.ImportPath, d)
+			}
+		}
+	}
+}
+
 // TestFenceHolds: the fence itself can fail.
 func TestFenceHolds(t *testing.T) {
 	in := func(s string) string { return module + "pkg/selfhost/" + s }
@@ -147,6 +168,7 @@ func TestFenceHolds(t *testing.T) {
 		{in("driver"), in("agent"), true},
 		{in("driver"), in("agentclient"), false},
 		{in("driver"), module + "cmd/bootstrap", true},
+		{in("driver"), module + "pkg/operator", true},
 		{in("unheard-of"), "fmt", true},
 	} {
 		if got := crossed(c.from, c.to); (got != "") != c.bad {

@@ -6,10 +6,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/api/v1alpha1"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/operator"
+	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
 	"github.com/etcd-selfhost/etcd-selfhost/test/rig"
 )
 
@@ -70,6 +76,7 @@ func TestOperatorPivots(t *testing.T) {
 			t.Errorf("%s: %s", path, resp.Status)
 		}
 	}
+	certificateIsRenewed(t, k)
 	if code := op.Stop(t); code != 0 {
 		t.Errorf("exit code %d after SIGTERM", code)
 	}
@@ -79,9 +86,32 @@ func TestOperatorPivots(t *testing.T) {
 	}
 }
 
+// The year-long certificate that the Secret began with is replaced by one of a
+// day, signed through an agent, and works.
+func certificateIsRenewed(t *testing.T, k *rig.Kube) {
+	t.Helper()
+	k.Lab.Eventually(time.Minute, "a driver certificate of a day in the Secret", func() (bool, string) {
+		var s corev1.Secret
+		if err := k.API.Get(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: operator.DefaultSecret}, &s); err != nil {
+			return false, err.Error()
+		}
+		_, leaf, err := pki.DriverConfigPEM(s.Data["ca.crt"], s.Data["tls.crt"], s.Data["tls.key"])
+		if err != nil {
+			return false, err.Error()
+		}
+		left := time.Until(leaf.NotAfter)
+		return left < 25*time.Hour && leaf.Subject.CommonName == "operator", "valid for " + left.String()
+	})
+	k.Patch("etcd", `{"spec":{"paused":true}}`)
+	k.Await("etcd", time.Minute, "looks with the new certificate", func(c *v1alpha1.EtcdCluster) bool {
+		return c.Status.Phase == v1alpha1.PhasePaused && c.Status.Ready == 3 && c.Status.ObservedGeneration == c.Generation
+	})
+}
+
 // What cannot be is refused by the API itself, in words.
 func refusedByTheCRD(t *testing.T, k *rig.Kube) {
 	t.Helper()
+	ctx := rig.Context(t, time.Minute)
 	for spec, want := range map[string]string{
 		`{"size":2}`:                          "Unsupported value",
 		`{"size":3,"nodeSelector":{"a":"b"}}`: "name size or nodeSelector, not both",
@@ -94,20 +124,22 @@ func refusedByTheCRD(t *testing.T, k *rig.Kube) {
 		`{"replacement":{"policy":"OnProof","silentFor":"5m"}}`:              "silentFor is needed",
 		`{"size":3,"recovery":{"quorumLoss":"Sometimes"},"unheard-of":true}`: "Unsupported value",
 	} {
-		out, err := k.Kubectl(`{"apiVersion":"etcd.selfhost.dev/v1alpha1","kind":"EtcdCluster","metadata":{"name":"bad","namespace":"kube-system"},"spec":`+spec+`}`, "create", "--validate=false", "-f", "-")
-		if err == nil || !strings.Contains(out, want) {
-			t.Errorf("%s: want a refusal with %q, got %v: %s", spec, want, err, out)
+		u := &unstructured.Unstructured{}
+		rig.Must(t, u.UnmarshalJSON([]byte(`{"apiVersion":"etcd.selfhost.dev/v1alpha1","kind":"EtcdCluster","metadata":{"name":"bad","namespace":"kube-system"},"spec":`+spec+`}`)))
+		if err := k.API.Create(ctx, u); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: want a refusal with %q, got %v", spec, want, err)
 		}
 	}
 	// One minor version at a time: a rule about two states of one object.
 	k.Cluster("versions", v1alpha1.EtcdClusterSpec{Version: "3.5.35"})
-	if out, err := k.Kubectl("", "-n", "kube-system", "patch", "etcdcluster", "versions", "--type=merge", "-p", `{"spec":{"version":"3.7.3"}}`); err == nil || !strings.Contains(out, "one minor version at a time") {
-		t.Errorf("3.5 to 3.7: %v %s", err, out)
+	c, err := k.Get("versions")
+	rig.Must(t, err)
+	patch := func(version string) error {
+		return k.API.Patch(ctx, c.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"`+version+`"}}`)))
 	}
-	if out, err := k.Kubectl("", "-n", "kube-system", "patch", "etcdcluster", "versions", "--type=merge", "-p", `{"spec":{"version":"3.6.16"}}`); err != nil {
-		t.Errorf("3.5 to 3.6: %v %s", err, out)
+	if err := patch("3.7.3"); err == nil || !strings.Contains(err.Error(), "one minor version at a time") {
+		t.Errorf("3.5 to 3.7: %v", err)
 	}
-	if out, err := k.Kubectl("", "-n", "kube-system", "delete", "etcdcluster", "versions"); err != nil {
-		t.Errorf("%v %s", err, out)
-	}
+	rig.Must(t, patch("3.6.16"))
+	rig.Must(t, k.API.Delete(ctx, c))
 }

@@ -102,6 +102,7 @@ func (a *Agent) handler() http.Handler {
 		wire.PathPromote:     post(a.promote),
 		wire.PathRemove:      post(a.remove),
 		wire.PathMoveLeader:  post(a.moveLeader),
+		wire.PathCertDriver:  post(a.certDriver),
 
 		wire.PathAttic:        a.getAttic,
 		wire.PathAtticPrune:   post(a.atticPrune),

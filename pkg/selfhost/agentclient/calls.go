@@ -183,3 +183,11 @@ func (c *Client) member(ctx context.Context, addr, path string, in wire.MemberRe
 	err := c.call(ctx, addr, path, MemberDeadline, in, &out)
 	return out, err
 }
+
+// CertDriver has a driver certificate signed (PEM in, PEM out). Refusal NoCAKey:
+// that node cannot, another may.
+func (c *Client) CertDriver(ctx context.Context, addr string, csr []byte) (cert []byte, err error) {
+	var out wire.CertReply
+	err = c.call(ctx, addr, wire.PathCertDriver, ActDeadline, wire.CertRequest{V: wire.V, CSR: string(csr)}, &out)
+	return []byte(out.Cert), err
+}

@@ -44,6 +44,7 @@ func Rules() []Rule {
 		{http.MethodPost, wire.PathPromote, drivers},
 		{http.MethodPost, wire.PathRemove, drivers},
 		{http.MethodPost, wire.PathMoveLeader, drivers},
+		{http.MethodPost, wire.PathCertDriver, drivers},
 		{http.MethodGet, wire.PathAttic, drivers},
 		{http.MethodPost, wire.PathAtticPrune, drivers},
 		{http.MethodGet, wire.PathJournalFiles, drivers},

@@ -23,6 +23,7 @@ const (
 	PathPromote     = "/v1/member/promote"
 	PathRemove      = "/v1/member/remove"
 	PathMoveLeader  = "/v1/member/move-leader"
+	PathCertDriver  = "/v1/cert/driver" // CertRequest -> CertReply; needs no grant: it changes no node
 )
 
 // Refusal is a named no: nothing was changed. HTTP status 409.
@@ -275,6 +276,19 @@ type MemberReply struct {
 	MemberID ID       `json:"memberID,omitempty"`
 	Members  []Member `json:"members,omitempty"`
 	Leader   ID       `json:"leader,omitempty"`
+}
+
+// CertRequest asks for a driver certificate. Refusal NoCAKey: this node cannot
+// sign, ask another.
+type CertRequest struct {
+	V   int    `json:"v"`
+	CSR string `json:"csr"` // PEM; only its key and common name count
+}
+
+// CertReply carries the certificate, valid for a day.
+type CertReply struct {
+	Reply
+	Cert string `json:"cert,omitempty"` // PEM
 }
 
 // Class of a data directory (DESIGN "Directory classes"). Empty string: unknown.
