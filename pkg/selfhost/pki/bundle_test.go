@@ -310,3 +310,33 @@ func foreign(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 }
+
+// What is no bundle, is another node's or was used elsewhere makes no directory.
+func TestRefusedBundleLeavesNothing(t *testing.T) {
+	a := node(t, "cp-1", "127.91.7.11", "")
+	b, _ := bundleFor(t, a.PKIDir, false)
+	other := filepath.Join(t.TempDir(), "other")
+	if err := b.WriteFile(other); err != nil {
+		t.Fatal(err)
+	}
+	b.Spent = time.Now()
+	spent := filepath.Join(t.TempDir(), "spent")
+	if err := b.WriteFile(spent); err != nil {
+		t.Fatal(err)
+	}
+	torn := filepath.Join(t.TempDir(), "torn")
+	if err := os.WriteFile(torn, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{torn: "not readable", spent: "another state directory", other: "this is node cp-9", torn + ".none": "no such file"} {
+		d := dirs(t)
+		if path == other {
+			d.Node.Name = "cp-9"
+		}
+		_, err := UnpackFile(path, d, time.Now())
+		wantError(t, err, want)
+		if left, _ := os.ReadDir(filepath.Dir(d.StateDir)); len(left) > 0 {
+			t.Errorf("%s left %v", path, left)
+		}
+	}
+}

@@ -60,6 +60,9 @@ func UnpackFile(path string, dirs wire.Identity, now time.Time) (wire.Identity, 
 	if err != nil {
 		return wire.Identity{}, fmt.Errorf("bundle: %w", err)
 	}
+	if err := bundleUsable(path, dirs, now); err != nil {
+		return wire.Identity{}, err
+	}
 	unlock, err := openDirs(dirs, filepath.Dir(path))
 	if err != nil {
 		return wire.Identity{}, err
@@ -87,6 +90,23 @@ func UnpackFile(path string, dirs wire.Identity, now time.Time) (wire.Identity, 
 		return id, fmt.Errorf("everything is in place, but the keys could not be taken out of the bundle file: %w", werr)
 	}
 	return id, err
+}
+
+// bundleUsable says no to what is no bundle, or was used elsewhere, before a directory
+// is made for it. It is judged again under the locks.
+func bundleUsable(path string, dirs wire.Identity, now time.Time) error {
+	b, err := ReadBundle(path)
+	if err != nil {
+		return err
+	}
+	id, err := b.identity(dirs)
+	if err != nil {
+		return err
+	}
+	if _, err := begin(b, id, now); err != nil && !errors.Is(err, errUsedHere) {
+		return err
+	}
+	return nil
 }
 
 // openDirs makes the state and PKI directories and locks them and more.
