@@ -62,7 +62,7 @@ func awaitEtcd(ctx context.Context, t *testing.T, l *rig.Lab, endpoints []string
 	t.Helper()
 	for {
 		for _, e := range endpoints {
-			if writes(ctx, l.Nodes[0], e) {
+			if writesAt(ctx, l.Nodes[0], e) {
 				return time.Now()
 			}
 		}
@@ -73,7 +73,7 @@ func awaitEtcd(ctx context.Context, t *testing.T, l *rig.Lab, endpoints []string
 	}
 }
 
-func writes(ctx context.Context, n *lab.Node, endpoint string) bool {
+func writesAt(ctx context.Context, n *lab.Node, endpoint string) bool {
 	c, err := n.Client(endpoint)
 	if err != nil {
 		return false

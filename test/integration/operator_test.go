@@ -31,7 +31,7 @@ func running(n int32) func(*v1alpha1.EtcdCluster) bool {
 // apiserver whose etcd it pivots.
 func TestOperatorPivots(t *testing.T) {
 	l := rig.Up(t, 3)
-	k := l.NewKube(0)
+	k := l.StartKube(0)
 	kubeconfig := k.Install()
 	k.AddNodes(0, 3)
 	refusedByTheCRD(t, k)

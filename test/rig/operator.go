@@ -43,8 +43,8 @@ type Kube struct {
 	Admin string
 }
 
-// NewKube starts an apiserver behind node i's proxy.
-func (l *Lab) NewKube(i int) *Kube {
+// StartKube starts an apiserver behind node i's proxy.
+func (l *Lab) StartKube(i int) *Kube {
 	l.t.Helper()
 	api := KubeAPIServer(l.t)
 	k, err := l.Lab.NewKube(l.Nodes[i], api)

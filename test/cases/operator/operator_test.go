@@ -62,7 +62,7 @@ func steady(ctx context.Context, t *testing.T, l *rig.Lab, want int, why string)
 func TestOperatorRidesOverItsAPI(t *testing.T) {
 	l := rig.Up(t, 5)
 	ctx := rig.Context(t, 15*time.Minute)
-	k := l.NewKube(0)
+	k := l.StartKube(0)
 	kubeconfig := k.Install()
 	k.AddNodes(0, 5)
 	one := k.StartOperator(1, kubeconfig)
@@ -163,7 +163,7 @@ func impossible(ctx context.Context, t *testing.T, l *rig.Lab, k *rig.Kube) {
 func TestOperatorSpecFromThePast(t *testing.T) {
 	l := rig.Up(t, 3)
 	ctx := rig.Context(t, 10*time.Minute)
-	k := l.NewKube(0)
+	k := l.StartKube(0)
 	kubeconfig := k.Install()
 	k.AddNodes(0, 3)
 	k.StartOperator(1, kubeconfig)
@@ -209,7 +209,7 @@ func TestOperatorSpecFromThePast(t *testing.T) {
 func TestOperatorOfAnotherCluster(t *testing.T) {
 	a, b := rig.Up(t, 2), rig.Up(t, 1)
 	ctx := rig.Context(t, 10*time.Minute)
-	ka := a.NewKube(0)
+	ka := a.StartKube(0)
 	opA := ka.StartOperator(1, ka.Install())
 	ka.AddNodes(0, 1)
 	ka.Cluster("etcd", sized(1))
@@ -219,7 +219,7 @@ func TestOperatorOfAnotherCluster(t *testing.T) {
 	}
 	ka.Kill()
 
-	kb := b.NewKube(0)
+	kb := b.StartKube(0)
 	kubeconfig := kb.Install()
 	kb.Identity(a.Nodes[0].PKIDir())
 	for _, n := range a.Nodes {
