@@ -49,6 +49,8 @@ func newNodeStatus(n driver.NodeView) nodeStatus {
 			out.Problems = append(out.Problems, fmt.Sprintf("%s directory: %s", sl.Slot, slotReason(sl)))
 		case sl.Wanted && sl.Process.State == wire.ProcDown && sl.Process.LastExit != "":
 			out.Problems = append(out.Problems, fmt.Sprintf("%s is down: %s", sl.Slot, sl.Process.LastExit))
+		case sl.Wanted && sl.Process.State == wire.ProcUp && sl.Process.Deaths > 0 && !sl.Process.PeerUp:
+			out.Problems = append(out.Problems, fmt.Sprintf("%s ended %d times in a row: %s", sl.Slot, sl.Process.Deaths, sl.Process.LastExit))
 		}
 	}
 	return out

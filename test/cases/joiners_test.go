@@ -123,7 +123,7 @@ esac`))
 		}
 	}
 	st := strings.Join(strings.Fields(l.Run("status", "--state-dir", l.Nodes[1].StateDir()).Stdout), " ")
-	if !strings.Contains(st, "cp-3: member is down") || !strings.Contains(st, "libetcd.so.1") {
+	if !strings.Contains(st, "cp-3: member ") || !strings.Contains(st, "libetcd.so.1") {
 		t.Errorf("status does not say why: %s", st)
 	}
 	entry := memberOf(l.Look(ctx).Members, l.Nodes[2])
