@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -30,7 +31,7 @@ func (d *Driver) look(ctx context.Context, want *wire.Spec, forget []wire.ID) (*
 	got := d.ask(ctx, refs)
 	if more := unasked(got, refs); len(more) > 0 {
 		for name, nv := range d.ask(ctx, more) {
-			got[name] = nv
+			join(got, name, nv)
 		}
 		d.learn(more)
 	}
@@ -100,11 +101,33 @@ func (d *Driver) ask(ctx context.Context, refs []wire.NodeRef) map[string]NodeVi
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			out[name] = NodeView{Ref: ref, Obs: obs, Err: err}
+			join(out, name, NodeView{Ref: ref, Obs: obs, Err: err})
 		})
 	}
 	wg.Wait()
 	return out
+}
+
+// join puts a view beside the others. One node may be asked at several of its
+// addresses; two addresses that go by one name are two machines, and nothing
+// that either says may be taken for that node's word: it is unknown.
+func join(out map[string]NodeView, name string, nv NodeView) {
+	have, twice := out[name]
+	switch {
+	case !twice:
+		out[name] = nv
+	case sameIP(have.Ref.Address, nv.Ref.Address):
+		if have.Obs == nil {
+			out[name] = nv
+		}
+	default:
+		at := []string{have.Ref.Address, nv.Ref.Address}
+		sort.Strings(at)
+		have.Obs = nil
+		have.Ref.MoreAddresses = append(slices.Clone(have.Ref.MoreAddresses), nv.Ref.Address) // a member at either is this name's
+		have.Err = fmt.Errorf("two agents go by the name %s, at %s and at %s, so neither is believed: one is a copy, or was given the other's name; stop that one", name, at[0], at[1])
+		out[name] = have
+	}
 }
 
 // known are the nodes to ask: the configured, the learnt, the wanted.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,11 +99,16 @@ func (n *Node) Identity() wire.Identity {
 		Runtime: wire.RuntimeProcess, SeedRuntime: wire.RuntimeProcess}
 }
 
-// certParams name the proxies of all five possible nodes, so that nodes may join later.
+// certParams name the proxies of all five possible nodes, so that nodes may join
+// later, and as addresses to dial from those of all nodes: all are this machine.
 func (l *Lab) certParams(n *Node) pki.Params {
 	p := pki.Params{PKIDir: n.PKIDir(), Node: n.Ref, Hostname: n.Name, DialAddresses: []string{"127.0.0.1"}}
 	for i := range 5 {
 		p.ProxyAddresses = append(p.ProxyAddresses, l.Block.Proxy(i))
+	}
+	for _, o := range l.Nodes {
+		p.ProxyAddresses = append(p.ProxyAddresses, o.Ref.Proxy())
+		p.DialAddresses = append(p.DialAddresses, o.Ref.Address)
 	}
 	return p
 }
@@ -281,7 +287,7 @@ func (n *Node) Client(endpoints ...string) (*clientv3.Client, error) {
 		return nil, err
 	}
 	if len(endpoints) == 0 {
-		endpoints = []string{n.Ref.Proxy() + ":2379"}
+		endpoints = []string{net.JoinHostPort(n.Ref.Proxy(), "2379")}
 	}
 	for i, e := range endpoints {
 		endpoints[i] = "https://" + e

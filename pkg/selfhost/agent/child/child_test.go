@@ -302,3 +302,20 @@ func TestMissingProgram(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestLastWords(t *testing.T) {
+	stack := "\n\ngoroutine 1 [running]:\nmain.main()\n\t/x/main.go:1 +0x1"
+	for text, want := range map[string]string{
+		"":                           "",
+		"a\nb\n":                     "b",
+		"a\npanic: p" + stack + "\n": "panic: p",
+		"level=ERROR error=\"no space\"\npanic: p" + stack + "\n":        "level=ERROR error=\"no space\"; panic: p",
+		"{\"level\":\"panic\",\"error\":\"x\"}\npanic: p" + stack + "\n": "{\"level\":\"panic\",\"error\":\"x\"}; panic: p",
+		"panic: old" + stack + "\nstarted again\nended":                  "ended",
+		"goroutine 1 [running]:\n\t/x/main.go:1":                         "/x/main.go:1",
+	} {
+		if got := lastWords(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

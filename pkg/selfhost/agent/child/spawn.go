@@ -84,7 +84,9 @@ func copyFile(from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// logTail is the last line with something in it, at most 400 bytes.
+// logTail is what the process said last, at most 400 bytes: its last line, or
+// where it panicked, what it panicked of and the line before, since a Go
+// program's last lines are then its stack.
 func logTail(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -95,18 +97,33 @@ func logTail(path string) string {
 	if err != nil {
 		return ""
 	}
-	b := make([]byte, min(st.Size(), 4096))
+	b := make([]byte, min(st.Size(), 16<<10))
 	if _, err := f.ReadAt(b, st.Size()-int64(len(b))); err != nil && !errors.Is(err, io.EOF) {
 		return ""
 	}
-	s := strings.TrimSpace(string(b))
-	if i := strings.LastIndexByte(s, '\n'); i >= 0 {
-		s = s[i+1:]
-	}
+	s := lastWords(string(b))
 	if len(s) > 400 {
 		s = s[:400] + "…"
 	}
 	return s
+}
+
+func lastWords(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	last := lines[len(lines)-1]
+	if !strings.HasPrefix(last, "\t") && !strings.HasPrefix(last, "goroutine ") && !strings.HasPrefix(last, "exit status") {
+		return strings.TrimSpace(last)
+	}
+	for i := len(lines) - 1; i >= 0; i-- {
+		if !strings.HasPrefix(lines[i], "panic: ") && !strings.HasPrefix(lines[i], "fatal error: ") {
+			continue
+		}
+		if i > 0 && strings.Contains(lines[i-1], "level") { // the logger's own words, with the error
+			return lines[i-1] + "; " + lines[i]
+		}
+		return lines[i]
+	}
+	return strings.TrimSpace(last)
 }
 
 // startTime reads when a process began; now where it cannot be read.
