@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -92,6 +94,7 @@ func TestDirectories(t *testing.T) {
 		t.Errorf("a leftover that is nobody's was touched: %v", err)
 	}
 	modes(t, l) // L11
+	thirdUser(t, l)
 
 	memberDirectories(ctx, t, l, w, foreign)
 	w.Stop()
@@ -247,6 +250,21 @@ func modes(t *testing.T, l *rig.Lab) {
 				return nil
 			}))
 		}
+	}
+}
+
+// thirdUser: an etcd started as a user who may not read it names the path and
+// starts nothing (L11).
+func thirdUser(t *testing.T, l *rig.Lab) {
+	t.Helper()
+	n := l.Nodes[1]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, l.Binary, "etcd", "--state-dir", n.StateDir(), "--slot", "member", "--", "--data-dir="+n.Identity().SlotDir(wire.SlotMember))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "permission denied") || !strings.Contains(string(out), n.StateDir()) {
+		t.Errorf("as nobody: %v\n%s", err, out)
 	}
 }
 
