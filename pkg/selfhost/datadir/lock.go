@@ -121,6 +121,10 @@ func HolderPID(path string) (int, error) {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return 0, fmt.Errorf("probe lock %s: %w", path, err)
 	}
+	// Taken since the first look, perhaps: its holder may not have written its pid yet.
+	if pid, err = kernelHolder(f, "WRITE"); err != nil || pid > 0 {
+		return pid, err
+	}
 	if pid = writtenPID(f); pid == 0 {
 		return 0, &Held{Path: path}
 	}
