@@ -84,15 +84,35 @@ func (a *app) pivot(ctx context.Context, f pivotFlags) error {
 	if err != nil {
 		return err
 	}
+	return a.drive(ctx, journey{verb: "pivot", dry: f.dry, forget: forget, nothing: "every node has a voter that serves, and there is no seed",
+		want: func(ctx context.Context, d *driver.Driver) (wire.Spec, error) {
+			err := needSpec(ctx, d, &want)
+			return want, err
+		}})
+}
+
+// journey is what pivot and unpivot share: where to, and what to say.
+type journey struct {
+	verb string
+	// want completes what is asked for by a look.
+	want   func(context.Context, *driver.Driver) (wire.Spec, error)
+	forget []wire.ID
+	dry    bool
+	// nothing says what it means that there is nothing to do.
+	nothing string
+}
+
+// drive drives to the journey's end, or with dry prints the way.
+func (a *app) drive(ctx context.Context, j journey) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
-	if f.dry {
-		return a.pivotPlan(ctx, c, want, forget)
+	if j.dry {
+		return a.plan(ctx, c, j)
 	}
 	cfg := c.config(a)
-	release, err := a.holder("pivot", c, &cfg)
+	release, err := a.holder(j.verb, c, &cfg)
 	if err != nil {
 		return err
 	}
@@ -101,13 +121,14 @@ func (a *app) pivot(ctx context.Context, f pivotFlags) error {
 	cfg.Events = p.event
 	d := driver.New(cfg)
 	defer d.Close()
-	if err := needSpec(ctx, d, &want); err != nil {
+	want, err := j.want(ctx, d)
+	if err != nil {
 		return err
 	}
 	go p.run()
-	res, err := d.Run(ctx, want, forget)
+	res, err := d.Run(ctx, want, j.forget)
 	p.close()
-	return a.pivotEnd(res, err, ctx)
+	return a.driven(res, err, ctx, j)
 }
 
 // holder gives the driver the key of the state directory, so that the same
@@ -144,7 +165,7 @@ func needSpec(ctx context.Context, d *driver.Driver, want *wire.Spec) error {
 		}
 		return &wire.Refusal{Name: "NoSpec", Cites: "I10", Found: "no agent that answers stores a desired spec", Want: "`bootstrap init` on the first node, or --nodes"}
 	}
-	if v.Spec.Target == wire.TargetSeed {
+	if v.Spec.Target == wire.TargetSeed && len(v.Spec.Nodes) == 1 {
 		first := v.Spec.Nodes[0]
 		return usagef("the first pivot names its nodes, so that nobody makes one of a single node by mistake: --nodes %s=%s,NAME=IP,… (or that one alone)", first.Name, first.Address)
 	}
@@ -152,30 +173,31 @@ func needSpec(ctx context.Context, d *driver.Driver, want *wire.Spec) error {
 	return nil
 }
 
-func (a *app) pivotEnd(res driver.Result, err error, ctx context.Context) error {
+func (a *app) driven(res driver.Result, err error, ctx context.Context, j journey) error {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return &goOn{text: fmt.Sprintf("stopped after %d steps; what was done stays done: run the same command again to go on", res.Steps), err: err}
 	case err != nil:
 		return err
 	case res.Steps == 0:
-		a.printf("nothing to do: every node has a voter that serves, and there is no seed\n")
+		a.printf("nothing to do: %s\n", j.nothing)
 		return nil
 	}
 	a.printf("done: %d steps in %.1f s\n", res.Steps, res.Seconds)
 	return nil
 }
 
-// pivotPlan is `pivot --dry-run`.
-func (a *app) pivotPlan(ctx context.Context, c *client, want wire.Spec, forget []wire.ID) error {
+// plan is --dry-run.
+func (a *app) plan(ctx context.Context, c *client, j journey) error {
 	ctx, cancel := a.bounded(ctx)
 	defer cancel()
 	d := driver.New(c.config(a))
 	defer d.Close()
-	if err := needSpec(ctx, d, &want); err != nil {
+	want, err := j.want(ctx, d)
+	if err != nil {
 		return err
 	}
-	route, v, err := d.Plan(ctx, want, forget)
+	route, v, err := d.Plan(ctx, want, j.forget)
 	if err != nil {
 		return err
 	}

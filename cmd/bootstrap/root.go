@@ -79,7 +79,7 @@ Exit codes: 0 done, 1 failed, 2 not understood, 3 refused, with the refusal's na
 	complete(root, "log-level", "debug", "info", "warn", "error")
 	complete(root, "log-format", "text", "json")
 	root.AddCommand(a.initCmd(), a.agentCmd(), a.etcdCmd(), a.proxyCmd(), a.pkiCmd(),
-		a.pivotCmd(), a.statusCmd(), a.journalCmd(), a.atticCmd(), a.demoCmd(), a.versionCmd(), a.datadirReadCmd())
+		a.pivotCmd(), a.unpivotCmd(), a.statusCmd(), a.journalCmd(), a.atticCmd(), a.demoCmd(), a.versionCmd(), a.datadirReadCmd())
 	return root
 }
 

@@ -161,6 +161,13 @@ func (r *statusReport) anySilent() bool {
 	return slices.ContainsFunc(r.Nodes, func(n nodeStatus) bool { return n.Agent == "silent" })
 }
 
+func first(names []string) string {
+	if len(names) == 0 {
+		return "no node"
+	}
+	return names[0]
+}
+
 // pivoted is the condition of being where the spec wants it.
 func (r *statusReport) pivoted(v *driver.View) condition {
 	c := condition{Type: "Pivoted", Status: "Unknown", Text: "no member list could be read"}
@@ -168,7 +175,12 @@ func (r *statusReport) pivoted(v *driver.View) condition {
 		return c
 	}
 	seed := v.State.SeedMember()
-	switch {
+	switch members := len(v.State.Voters()); {
+	case r.Target == wire.TargetSeed && (seed == nil || len(v.State.Members) > 1):
+		if seed != nil && seed.Role == pivot.Voter {
+			members--
+		}
+		c.Status, c.Text = "False", fmt.Sprintf("under way back to one seed on %s: %d voters besides it; `bootstrap unpivot` goes on, `bootstrap pivot` turns round", first(r.Wanted), members)
 	case seed != nil && r.Target == wire.TargetSeed:
 		c.Status, c.Text = "False", "one seed on "+seed.Node+"; `bootstrap pivot` makes managed members of it"
 	case seed != nil:

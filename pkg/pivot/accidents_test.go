@@ -15,6 +15,7 @@ type edge struct {
 func (v view) perform(w world, step Step) world {
 	n := len(v.order)
 	ix := v.index(step.ID)
+	before := w.targets(n)
 	node := nobody
 	for i := 0; i < n; i++ {
 		if nodeName(i) == step.Node {
@@ -36,12 +37,15 @@ func (v view) perform(w world, step Step) world {
 		}
 	case RegisterLearner:
 		e := slot()
-		e.role, e.named, e.sync, e.late, e.lateRestarted, e.mine, e.ran, e.recorded, e.kept = Learner, false, false, false, false, false, false, false, false
+		e.role, e.named, e.sync, e.late, e.lateRestarted, e.mine, e.ran, e.recorded, e.kept, e.tomb = Learner, false, false, false, false, false, false, false, false, tombNone
 	case StartSeed, StartMember:
-		w.start(slot(), step.Kind == StartSeed)
+		w.start(slot(), step.Kind == StartSeed && w.seed.role == RoleNone)
 	case RestartLateMember:
 		e := slot()
 		e.proc, e.late, e.lateRestarted = wOpening, false, true
+	case RestartMember:
+		e := slot()
+		e.proc, e.clients, e.sync = wOpening, false, false
 	case PromoteLearner:
 		w.at(ix).role = Voter
 	case ProveHashes:
@@ -53,17 +57,19 @@ func (v view) perform(w world, step Step) world {
 		})
 	case RouteProxies:
 		for i := 0; i < n; i++ {
-			w.route(i)
+			w.route(i, n)
 		}
 	case MoveLeader:
 		w.leader = int8(ix)
 	case WriteTombstone:
-		w.tomb = 1
+		w.at(ix).tomb = tombIntended
+	case WithdrawTombstone:
+		w.at(ix).tomb = tombNone
 	case FinishTombstone:
-		w.tomb = 2
+		w.at(ix).tomb = tombFinal
 	case StopMember:
 		e := slot()
-		e.proc, e.parked, e.kept, e.sync = wDown, true, false, false
+		e.proc, e.parked, e.kept, e.sync, e.clients = wDown, true, false, false, false
 	case RemoveMember:
 		if step.ID == strayID {
 			w.stray = strayNone
@@ -71,15 +77,19 @@ func (v view) perform(w world, step Step) world {
 		}
 		e := w.at(ix)
 		w.proof &^= 1 << ix
-		e.role, e.mine, e.named, e.sync, e.late = RoleNone, ix == seedIx && e.mine, false, false, false
+		e.role, e.named, e.sync, e.late = RoleNone, false, false, false
 	case RetireDirectory:
 		e := slot()
-		e.dir, e.mine, e.parked, e.kept, e.recorded = Absent, false, false, false, false
-		if step.Slot == SeedSlot {
+		if e.kept {
+			break // its agent refuses
+		}
+		e.dir, e.mine, e.parked, e.recorded = Absent, false, false, false
+		if e.role == RoleNone {
 			e.ran = false
 		}
 	}
 	w.fix(n)
+	w.unroute(before, n)
 	return w
 }
 
@@ -90,20 +100,54 @@ func (w *world) start(e *wetcd, seed bool) {
 	}
 	e.dir, e.mine, e.ran, e.recorded = Whole, true, true, true
 	if seed { // the first start makes the cluster
-		e.role, e.named = Voter, true
+		e.role, e.named, w.known = Voter, true, true
 	}
 }
 
-func (w *world) route(i int) {
-	if !w.node[i].silent {
-		w.node[i].routed, w.node[i].namesSeed = true, w.seed.role != RoleNone
+func (w *world) route(i, n int) {
+	if w.node[i].silent {
+		return
 	}
+	w.node[i].routed = true
+	for j := 0; j < n; j++ {
+		e := &w.node[j].m
+		e.clients = e.clients || e.role == Voter && e.proc == wServing && !w.drains(j, n)
+	}
+}
+
+// turn is a person who changes their mind, by another command.
+func turn(w world, n int) world {
+	before := w.targets(n)
+	w.back = !w.back
+	for i := range w.node {
+		w.node[i].spec = false
+	}
+	for i := range w.node {
+		e := &w.node[i].m
+		e.clients = w.back && e.role == Voter && e.proc == wServing
+	}
+	w.fix(n)
+	w.unroute(before, n)
+	return newDriver(w)
 }
 
 // newDriver: the driver is gone and another one looks; grant and proof were its own.
 func newDriver(w world) world {
 	w.grant, w.proof = false, 0
 	return w
+}
+
+// slot of a step: the node's index and the etcd there.
+func (v view) slot(w *world, step Step) (node int, e *wetcd) {
+	for i := range v.order {
+		if nodeName(i) == step.Node {
+			if step.Slot == SeedSlot {
+				return i, &w.seed
+			}
+			return i, &w.node[i].m
+		}
+	}
+	return nobody, nil
 }
 
 // halves are what a driver killed within a step may leave behind (I8).
@@ -116,7 +160,7 @@ func (v view) halves(w world, step Step) []edge {
 	}
 	switch step.Kind {
 	case WriteSpec, RouteProxies:
-		for i := 0; i < n; i++ {
+		for i := 0; i < n && !v.coarse; i++ {
 			x := w
 			if x.node[i].silent {
 				continue
@@ -124,14 +168,19 @@ func (v view) halves(w world, step Step) []edge {
 			if step.Kind == WriteSpec {
 				x.node[i].spec = true
 			} else {
-				x.route(i)
+				x.route(i, n)
 			}
 			add("only "+nodeName(i)+" has it", x)
 		}
 	case StopMember:
 		x := w
-		x.seed.parked, x.seed.kept = true, false
+		_, e := v.slot(&x, step)
+		e.parked, e.kept = true, false
 		add("parked and not yet signalled", x)
+	case WriteTombstone, WithdrawTombstone:
+		x := w
+		x.at(v.index(step.ID)).tomb = tombPartial
+		add("some agents have it", x)
 	case RestartLateMember:
 		x := w
 		e := x.at(v.index(step.ID))
@@ -215,6 +264,7 @@ func (w *world) accidents(n int) []edge {
 		x.faults--
 		f(&x)
 		x.fix(n)
+		x.unroute(w.targets(n), n)
 		out = append(out, edge{label: "ACCIDENT " + label, to: x})
 	}
 	for i := 0; i < n; i++ {

@@ -1,11 +1,17 @@
 package pivot
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Apply is the world after a step that worked, as far as the step alone
 // changes it: a started process holds its lock and answers its peers, it does
 // not serve yet. What time brings is Settle's. The input is not changed.
 func Apply(s State, step Step) State {
 	s = s.Clone()
 	n, m := s.Node(step.Node), s.Member(step.ID)
+	before := s.targets()
 	switch step.Kind {
 	case TakeGrant:
 		s.Grant = Grant{Held: Yes}
@@ -23,34 +29,67 @@ func Apply(s State, step Step) State {
 		sl := n.Slot(step.Slot)
 		sl.LateRestarted, sl.Proc, sl.PeerUp = true, Up, Yes
 		m.Late, m.Serves = No, No
+	case RestartMember:
+		sl := n.Slot(step.Slot)
+		sl.LateRestarted, sl.Proc, sl.PeerUp = true, Up, Yes
+		m.Serves, m.Clients, m.Settled = No, No, No
 	case PromoteLearner:
 		m.Role = Voter
 	case ProveHashes:
 		proved(&s)
 	case RouteProxies:
 		routed(&s)
+		before = s.targets()
 	case MoveLeader:
 		s.Leader = step.ID
 	case WriteTombstone:
-		s.Tombstones = append(s.Tombstones, Tombstone{ID: step.ID})
+		s.bury(Tombstone{ID: step.ID})
 	case FinishTombstone:
-		s.Tombstone(step.ID).Final = true
+		s.bury(Tombstone{ID: step.ID, Final: true})
+	case WithdrawTombstone:
+		s.Tombstones = slices.DeleteFunc(s.Tombstones, func(t Tombstone) bool { return t.ID == step.ID })
 	case StopMember:
 		sl := n.Slot(step.Slot)
 		if sl.Class == Running {
 			sl.Class = Whole
 		}
-		sl.Proc, sl.PeerUp, sl.Parked, sl.Args = Down, No, true, ""
+		sl.Proc, sl.PeerUp, sl.Parked, sl.Kept, sl.Ended, sl.Args = Down, No, true, false, "", ""
 		if m != nil {
-			m.Serves, m.AtIndex, m.Late = No, No, No
+			m.Serves, m.AtIndex, m.Late, m.Settled, m.Clients = No, No, No, Unknown, No
 		}
 	case RemoveMember:
 		removed(&s, step.ID)
 	case RetireDirectory:
 		*n.Slot(step.Slot) = Slot{Class: Absent, Proc: Down, PeerUp: No}
 	}
+	if s.targets() != before {
+		for i := range s.Nodes {
+			s.Nodes[i].Proxy.Routed = No
+		}
+	}
 	s.Normalize()
 	return s
+}
+
+// bury replaces a member's tombstone, or adds one.
+func (s *State) bury(t Tombstone) {
+	if old := s.Tombstone(t.ID); old != nil {
+		*old = t
+		return
+	}
+	s.Tombstones = append(s.Tombstones, t)
+}
+
+// targets is what every proxy should have, as one word to compare.
+func (s *State) targets() string {
+	out := ""
+	for _, m := range s.Members {
+		if m.Node == "" {
+			continue
+		}
+		out += fmt.Sprintf("%s %t;", m.ID, s.Drains(m.ID))
+	}
+	return out
 }
 
 // freshID stands for the ID that etcd will make; no member of the list has it.
@@ -93,17 +132,13 @@ func proved(s *State) {
 func routed(s *State) {
 	admitted := No
 	for _, m := range s.Voters() {
-		if m.Slot == MemberSlot && m.Serves == Yes {
+		if !s.Drains(m.ID) && m.Serves == Yes {
 			admitted = Yes
 		}
 	}
-	seed := No
-	if s.SeedMember() != nil {
-		seed = Yes
-	}
 	for i := range s.Nodes {
 		if s.Nodes[i].Agent == Answers {
-			s.Nodes[i].Proxy = Proxy{Members: admitted, Seed: seed}
+			s.Nodes[i].Proxy.Routed = admitted
 		}
 	}
 }
@@ -139,6 +174,9 @@ func Settle(s State) State {
 			sl.Proc, sl.PeerUp, sl.Ended = Serving, Yes, ""
 			if m := s.Member(sl.ID); m != nil {
 				m.Serves, m.AtIndex, m.Started, m.Late, m.Lag = Yes, Yes, Yes, No, 0
+				if m.Settled == No {
+					m.Settled = Yes
+				}
 			}
 		}
 	}
@@ -165,7 +203,7 @@ func firstCluster(s *State) {
 	if n.Seed.ID == 0 {
 		n.Seed.ID = freshID(s, n.Name)
 	}
-	s.ListKnown = true
+	s.ListKnown, s.Founded = true, true
 	s.Members = []Member{{ID: n.Seed.ID, Node: n.Name, Slot: SeedSlot, Role: Voter, Started: Yes}}
 }
 

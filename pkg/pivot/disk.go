@@ -24,13 +24,17 @@ func JoinNeeds(db int64) int64 { return 3*db + logBytes }
 // vote with it (I7), and a filesystem that cannot be asked must not keep a
 // cluster from its third voter.
 func enoughDisk(s *State, step Step) *Refusal {
-	if s.DBSize == 0 || step.Kind != RegisterLearner && step.Kind != StartMember {
+	if s.DBSize == 0 || step.Kind != RegisterLearner && step.Kind != StartMember && step.Kind != StartSeed {
 		return nil
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		joins := n.Member.Class == Absent || n.Member.Class == Empty
-		named := n.Name == step.Node || step.Kind == RegisterLearner && s.Want.Has(n.Name)
+		slot := MemberSlot
+		if s.Want.Target == TargetSeed {
+			slot = SeedSlot
+		}
+		joins := n.Slot(slot).Class == Absent || n.Slot(slot).Class == Empty
+		named := n.Name == step.Node || step.Kind == RegisterLearner && slot == MemberSlot && s.Want.Has(n.Name)
 		if !joins || !named || !n.Disk.Known || n.Disk.Free >= JoinNeeds(s.DBSize) {
 			continue
 		}

@@ -42,4 +42,29 @@
 //
 // A pivot of one removes the seed before it is stopped: with two voters,
 // stopping one first would stop writes (I2).
+//
+// # Order of an unpivot
+//
+// The way back ends in the state a pivot begins with: one seed, same epoch, its
+// recorded seed ID still that of the seed which made the cluster.
+//
+//	grant and spec (target seed, its node first) at the joint majorities
+//	retire an old seed's directory on that node, every voter proved
+//	register the seed as a learner of the live list, start it, restart it late
+//	wait until it is in sync and serves clients
+//	prove the voters; drain the member on the seed's own node, hand over its leadership
+//	tombstone, stop, remove it, read the removal: never two voters on one machine
+//	promote the seed, prove it with the others, route new connections to it, move leadership
+//	at three voters restart the last to leave: its clients go to the seed by GOAWAY, since
+//	in a list of two it can only be removed first, under its clients
+//	wait until etcd would allow the last removal (5 s of connection), while one may still fail
+//	each member: tombstone, stop and remove, or remove and stop, read the removal
+//	route to the seed alone, retire every member's directory
+//
+// With one or two voters the seed is promoted before its own node's member goes,
+// since the others could not carry the list without that one.
+//
+// Either way a person may turn round at any point: learners that the target has
+// no place for are removed, intended tombstones of wanted members withdrawn,
+// parked ones started again (I8).
 package pivot

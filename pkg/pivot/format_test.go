@@ -10,20 +10,21 @@ import (
 //
 //	want cp-1 cp-2 cp-3 [forget=ID]      or: want seed cp-1, want nothing
 //	grant held | free | unknown | by NAME
-//	cp-1 answers [spec=no] member=CLASS/PROC[:ID][,FLAG…] seed=… [proxy=members,seed]
+//	cp-1 answers [spec=no] member=CLASS/PROC[:ID][,FLAG…] seed=… [proxy=routed]
 //	cp-2 silent [WHY…]
 //	unfit cp-1 WORDS…
 //	disk cp-1 FREE MiB (not written: unknown)
 //	db SIZE MiB (not written: unknown)
 //	list unknown
+//	cluster founded (not written: founded where the list is known)
 //	unstarted voter ID URL never started
 //	member ID voter|learner on cp-1/seed | on URL [FLAG…] [leader]
-//	tombstone ID intended|final
+//	tombstone ID intended|partial|final
 //	proof ID… | proof differ WORDS…
 //
 // A slot that is not written is absent/down. Flags of a slot: peerdown, parked,
 // late-restarted, args=VALUE, assigned=ID, why=WORD, kept, ended=WORD. Flags of a member: serves, notserving (neither:
-// unknown), atindex, behind=N, unstarted, late.
+// unknown), atindex, behind=N, unstarted, late, settled, unsettled, clients, noclients.
 
 func parseState(text string) (State, error) {
 	s := State{ListKnown: true}
@@ -35,6 +36,9 @@ func parseState(text string) (State, error) {
 		if err := parseFact(&s, f); err != nil {
 			return s, fmt.Errorf("%q: %w", line, err)
 		}
+	}
+	if !strings.Contains(text, "cluster ") {
+		s.Founded = s.ListKnown
 	}
 	s.Normalize()
 	return s, nil
@@ -58,6 +62,8 @@ func parseFact(s *State, f []string) error {
 		}
 	case "list":
 		s.ListKnown = false
+	case "cluster":
+		s.Founded = f[1] == "founded"
 	case "unstarted":
 		s.Unstarted = append(s.Unstarted, strings.Join(f[1:], " "))
 	case "unfit":
@@ -82,7 +88,7 @@ func parseFact(s *State, f []string) error {
 		return parseMember(s, f[1:])
 	case "tombstone":
 		id, err := parseID(f[1])
-		s.Tombstones = append(s.Tombstones, Tombstone{ID: id, Final: len(f) > 2 && f[2] == "final"})
+		s.Tombstones = append(s.Tombstones, Tombstone{ID: id, Final: len(f) > 2 && f[2] == "final", Partial: len(f) > 2 && f[2] == "partial"})
 		return err
 	case "proof":
 		if f[1] == "differ" {
@@ -146,7 +152,7 @@ func parseNode(s *State, f []string) error {
 	default:
 		return fmt.Errorf("a node answers or is silent")
 	}
-	n.Agent, n.SpecCurrent, n.Proxy = Answers, Yes, Proxy{Members: No, Seed: No}
+	n.Agent, n.SpecCurrent, n.Proxy = Answers, Yes, Proxy{Routed: No}
 	n.Member, n.Seed = Slot{Class: Absent, Proc: Down, PeerUp: No}, Slot{Class: Absent, Proc: Down, PeerUp: No}
 	for _, w := range f[2:] {
 		key, val, _ := strings.Cut(w, "=")
@@ -159,7 +165,7 @@ func parseNode(s *State, f []string) error {
 		case "seed":
 			err = parseSlot(&n.Seed, val)
 		case "proxy":
-			n.Proxy = Proxy{Members: tri(strings.Contains(val, "members")), Seed: tri(strings.Contains(val, "seed"))}
+			n.Proxy = Proxy{Routed: tri(val == "routed")}
 		default:
 			err = fmt.Errorf("unknown word %q", w)
 		}
@@ -203,7 +209,7 @@ func parseSlot(sl *Slot, text string) (err error) {
 		}
 	}
 	if sl.Class == Running {
-		sl.PeerUp, sl.Args = Yes, JoinerArgs
+		sl.PeerUp, sl.Args, sl.Assigned = Yes, JoinerArgs, sl.ID
 	}
 	for _, w := range words[1:] {
 		key, val, _ := strings.Cut(w, "=")
@@ -263,6 +269,10 @@ func parseMember(s *State, f []string) (err error) {
 			m.Started = No
 		case "late":
 			m.Late = Yes
+		case "settled", "unsettled":
+			m.Settled = tri(key == "settled")
+		case "clients", "noclients":
+			m.Clients = tri(key == "clients")
 		case "leader":
 			s.Leader = m.ID
 		default:
@@ -301,6 +311,9 @@ func compact(s State) string {
 	if !s.ListKnown {
 		b.WriteString("list unknown\n")
 	}
+	if s.Founded != s.ListKnown {
+		b.WriteString(map[bool]string{true: "cluster founded\n", false: "cluster new\n"}[s.Founded])
+	}
 	for _, u := range s.Unstarted {
 		b.WriteString("unstarted " + u + "\n")
 	}
@@ -308,7 +321,14 @@ func compact(s State) string {
 		b.WriteString(compactMember(m, m.ID == s.Leader))
 	}
 	for _, t := range s.Tombstones {
-		fmt.Fprintf(&b, "tombstone %s %s\n", t.ID, map[bool]string{false: "intended", true: "final"}[t.Final])
+		phase := "intended"
+		switch {
+		case t.Final:
+			phase = "final"
+		case t.Partial:
+			phase = "partial"
+		}
+		fmt.Fprintf(&b, "tombstone %s %s\n", t.ID, phase)
 	}
 	if len(s.Proof.Members) > 0 {
 		b.WriteString("proof")
@@ -332,15 +352,8 @@ func compactNode(n Node) string {
 		out += " spec=no"
 	}
 	out += compactSlot(" member=", n.Member) + compactSlot(" seed=", n.Seed)
-	var proxy []string
-	if n.Proxy.Members == Yes {
-		proxy = append(proxy, "members")
-	}
-	if n.Proxy.Seed == Yes {
-		proxy = append(proxy, "seed")
-	}
-	if len(proxy) > 0 {
-		out += " proxy=" + strings.Join(proxy, ",")
+	if n.Proxy.Routed == Yes {
+		out += " proxy=routed"
 	}
 	return out + "\n"
 }
@@ -365,7 +378,7 @@ func compactSlot(key string, sl Slot) string {
 	if sl.Class == Running && sl.Args != JoinerArgs {
 		out += ",args=" + strings.ReplaceAll(sl.Args, "=", "~")
 	}
-	if sl.Assigned != 0 && sl.Assigned != sl.ID {
+	if sl.Assigned != 0 && sl.Assigned != sl.ID || sl.Class == Running && sl.Assigned == 0 && sl.ID != 0 {
 		out += ",assigned=" + sl.Assigned.String()
 	}
 	if sl.Reason != "" {
@@ -403,6 +416,18 @@ func compactMember(m Member, leader bool) string {
 	}
 	if m.Late == Yes {
 		out += " late"
+	}
+	switch m.Settled {
+	case Yes:
+		out += " settled"
+	case No:
+		out += " unsettled"
+	}
+	switch m.Clients {
+	case Yes:
+		out += " clients"
+	case No:
+		out += " noclients"
 	}
 	if leader {
 		out += " leader"

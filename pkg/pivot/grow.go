@@ -141,14 +141,17 @@ func promoteLearners(s *State) Decision {
 	return Decision{}
 }
 
-// toProve is whom a proof must cover before the seed may go: it (unless it is
-// stopped on its way out, proved before) and every voter but its node's own
-// member, which is proved after the removal.
+// toProve is whom a proof must cover before a voter may go: every voter but one
+// stopped on its way out, proved before. On the way to members the seed's node's
+// own member is proved after the removal.
 func toProve(s *State) []MemberID {
-	last, seed := lastLearner(s), s.SeedMember()
+	var last *Member
+	if s.Want.Target == TargetMembers {
+		last = lastLearner(s)
+	}
 	var ids []MemberID
 	for _, m := range s.Voters() {
-		if last != nil && m.ID == last.ID || seed != nil && m.ID == seed.ID && seedStopped(s, seed) {
+		if last != nil && m.ID == last.ID || stopped(s, &m) {
 			continue
 		}
 		ids = append(ids, m.ID)
@@ -156,10 +159,11 @@ func toProve(s *State) []MemberID {
 	return ids
 }
 
-// seedStopped: our own StopMember parked it; a seed that merely does not answer is not stopped (I4).
-func seedStopped(s *State, seed *Member) bool {
-	n := s.Node(seed.Node)
-	return n != nil && n.Seed.Parked && n.Seed.Proc == Down
+// stopped: our own StopMember parked it on its way out; one that merely does not
+// answer is not stopped (I4).
+func stopped(s *State, m *Member) bool {
+	n := s.Node(m.Node)
+	return n != nil && s.Drains(m.ID) && s.Tombstone(m.ID) != nil && n.Slot(m.Slot).Parked && n.Slot(m.Slot).Proc == Down
 }
 
 func proveBeforeLeaving(s *State) Decision {
@@ -167,7 +171,7 @@ func proveBeforeLeaving(s *State) Decision {
 	switch {
 	case seed == nil:
 		return Decision{}
-	case seed.Serves != Yes && !seedStopped(s, seed):
+	case seed.Serves != Yes && !stopped(s, seed):
 		return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: ProveHashes, Node: seed.Node, Wait: true, Cites: "I4",
 			Found: "the seed does not answer", Want: "it serves again, so that members are proved against it"}))
 	case s.Proof.Differ == "" && s.Proof.Has(toProve(s)...):
@@ -195,17 +199,22 @@ func routeMembers(s *State) Decision {
 	if s.SeedMember() == nil {
 		return Decision{}
 	}
-	for _, name := range s.Want.Nodes {
-		if n := s.Node(name); n.Proxy.Members != Yes {
-			return do(RouteProxies, fmt.Sprintf("the proxy of %s is not proven on a managed member; the seed drains", name))
-		}
-	}
-	return Decision{}
+	return proxiesTo(s, "the proxy of %s is not proven on a managed member; the seed drains")
 }
 
 func promoteLast(s *State) Decision {
 	if m := lastLearner(s); m != nil && m.Role == Learner {
 		return doOn(PromoteLearner, m.Node, m.Slot, m.ID, "the member on the seed's own node, last")
+	}
+	return Decision{}
+}
+
+// proxiesTo asks for the proxies until each is as it should be; why names the node.
+func proxiesTo(s *State, why string) Decision {
+	for _, name := range s.Want.Nodes {
+		if n := s.Node(name); n.Proxy.Routed != Yes {
+			return do(RouteProxies, fmt.Sprintf(why, name))
+		}
 	}
 	return Decision{}
 }
@@ -216,9 +225,26 @@ func moveLeader(s *State) Decision {
 	if seed == nil || s.Leader != seed.ID {
 		return Decision{}
 	}
+	return moveTo(s, "the seed leads and is about to go", func(m Member) int {
+		switch {
+		case m.ID == seed.ID:
+			return never
+		case m.Node == seed.Node:
+			return 1
+		}
+		return 0
+	})
+}
+
+// never: not a target for leadership.
+const never = -1
+
+// moveTo moves leadership to a voter in sync that serves: the highest rank, then
+// the lowest lag.
+func moveTo(s *State, why string, rank func(Member) int) Decision {
 	var fit []Member
 	for _, m := range s.Voters() {
-		if m.ID != seed.ID && m.Serves == Yes && m.AtIndex == Yes {
+		if rank(m) != never && m.Serves == Yes && m.AtIndex == Yes {
 			fit = append(fit, m)
 		}
 	}
@@ -226,10 +252,10 @@ func moveLeader(s *State) Decision {
 		return refuse(Refusal{Name: "NoTarget", Step: MoveLeader, Wait: true, Cites: "I7", Found: "no member serves at the leader's index", Want: "one"})
 	}
 	sort.SliceStable(fit, func(i, j int) bool {
-		if own := fit[i].Node == seed.Node; own != (fit[j].Node == seed.Node) {
-			return own
+		if a, b := rank(fit[i]), rank(fit[j]); a != b {
+			return a > b
 		}
 		return fit[i].Lag < fit[j].Lag
 	})
-	return doOn(MoveLeader, fit[0].Node, fit[0].Slot, fit[0].ID, "the seed leads and is about to go")
+	return doOn(MoveLeader, fit[0].Node, fit[0].Slot, fit[0].ID, why)
 }

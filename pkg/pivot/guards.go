@@ -13,6 +13,7 @@ var Guards = []struct {
 }{
 	{"NoForeignMember", noForeignMember},
 	{"SpecNames", specNames},
+	{"SpecWants", specWants},
 	{"SameArgs", sameArgsGuard},
 	{"EnoughDisk", enoughDisk},
 	{"InSync", inSync},
@@ -24,6 +25,7 @@ var Guards = []struct {
 	{"LeaderElsewhere", leaderElsewhere},
 	{"Buried", buried},
 	{"NotInUse", notInUse},
+	{"KnownIdentity", knownIdentity},
 }
 
 // Check asks every guard; the first objection counts.
@@ -58,7 +60,8 @@ func noForeignMember(s *State, step Step) *Refusal {
 	return nil
 }
 
-// specNames: a driver adds only nodes that the spec names, one member each.
+// specNames: a driver adds only nodes that the spec names, one member each, and
+// one seed in all.
 func specNames(s *State, step Step) *Refusal {
 	if step.Kind != RegisterLearner {
 		return nil
@@ -66,8 +69,33 @@ func specNames(s *State, step Step) *Refusal {
 	if !s.Want.Has(step.Node) {
 		return &Refusal{Cites: "I1", Found: "the spec does not name it"}
 	}
-	if m := s.MemberOn(step.Node, MemberSlot); m != nil {
+	m := s.MemberOn(step.Node, step.Slot)
+	if seed := s.SeedMember(); seed != nil && step.Slot == SeedSlot {
+		m = seed
+	}
+	if m != nil {
 		return &Refusal{Cites: "I1", Found: fmt.Sprintf("member %s is there already", m.ID)}
+	}
+	return nil
+}
+
+// specWants: the target says who comes and who goes, whatever a rule believes. A
+// member that has no data to start with may go, to be added anew.
+func specWants(s *State, step Step) *Refusal {
+	m := s.Member(step.ID)
+	switch step.Kind {
+	case RegisterLearner:
+		if s.goes(step.Node, step.Slot) {
+			return &Refusal{Cites: "I1", Found: fmt.Sprintf("the spec wants %s, which leaves nothing in the %s slot", s.Want.Target, step.Slot)}
+		}
+	case PromoteLearner:
+		if m != nil && s.goes(m.Node, m.Slot) {
+			return &Refusal{Cites: "I7", Found: fmt.Sprintf("the spec wants %s, which has no place for it", s.Want.Target)}
+		}
+	case StopMember, RemoveMember, WriteTombstone, RestartMember:
+		if m != nil && m.Role == Voter && !s.goes(m.Node, m.Slot) {
+			return &Refusal{Cites: "I4", Found: fmt.Sprintf("the spec wants %s, and voter %s is part of that", s.Want.Target, m.ID)}
+		}
 	}
 	return nil
 }
@@ -81,24 +109,36 @@ func sameArgsGuard(s *State, step Step) *Refusal {
 	return &Refusal{Cites: "I11", Found: "a running member's --max-learners is unknown or not the joiners'", Want: JoinerArgs + " everywhere before a second learner"}
 }
 
-// inSync: no learner is promoted, and no leader made, below the leader's index (I7).
-func inSync(s *State, step Step) *Refusal {
-	if step.Kind != PromoteLearner && step.Kind != MoveLeader {
-		return nil
+// fit is who must be in sync and serve for a step: whoever is promoted or made
+// leader; on the way to a seed the seed, before any voter goes.
+func fit(s *State, step Step) (id MemberID, asked bool) {
+	switch {
+	case step.Kind == PromoteLearner || step.Kind == MoveLeader:
+		return step.ID, true
+	case s.Want.Target == TargetSeed && voterLeaves(s, step):
+		if seed := s.SeedMember(); seed != nil {
+			return seed.ID, true
+		}
+		return 0, true
 	}
-	if m := s.Member(step.ID); m == nil || m.AtIndex != Yes {
-		return &Refusal{Cites: "I7", Found: fmt.Sprintf("member %s is not known to be in sync", step.ID)}
+	return 0, false
+}
+
+// inSync: no learner is promoted, no leader made, and no member left behind below
+// the leader's index (I7).
+func inSync(s *State, step Step) *Refusal {
+	id, asked := fit(s, step)
+	if m := s.Member(id); asked && (m == nil || m.AtIndex != Yes) {
+		return &Refusal{Cites: "I7", Found: fmt.Sprintf("member %s is not known to be in sync", id)}
 	}
 	return nil
 }
 
 // servesClients: /version on the peer port is not service (LESSONS "Pivot").
 func servesClients(s *State, step Step) *Refusal {
-	if step.Kind != PromoteLearner && step.Kind != MoveLeader {
-		return nil
-	}
-	if m := s.Member(step.ID); m == nil || m.Serves != Yes {
-		return &Refusal{Cites: "I7", Found: fmt.Sprintf("member %s does not serve clients", step.ID)}
+	id, asked := fit(s, step)
+	if m := s.Member(id); asked && (m == nil || m.Serves != Yes) {
+		return &Refusal{Cites: "I7", Found: fmt.Sprintf("member %s does not serve clients", id)}
 	}
 	return nil
 }
@@ -126,7 +166,7 @@ func keepsQuorum(s *State, step Step) *Refusal {
 			return nil
 		}
 		have, need, of = s.quorumWith(nil, set, nil)
-	case StopMember:
+	case StopMember, RestartMember:
 		if m := s.Member(step.ID); m == nil || m.Role != Voter {
 			return nil
 		}
@@ -140,23 +180,22 @@ func keepsQuorum(s *State, step Step) *Refusal {
 	return nil
 }
 
-func seedLeaves(s *State, step Step) bool {
-	seed := s.SeedMember()
-	return seed != nil && seed.ID == step.ID && (step.Kind == StopMember || step.Kind == RemoveMember)
+// voterLeaves: a step that takes a voter, or its clients, away.
+func voterLeaves(s *State, step Step) bool {
+	m := s.Member(step.ID)
+	return m != nil && m.Role == Voter && (step.Kind == StopMember || step.Kind == RemoveMember || step.Kind == RestartMember)
 }
 
 // hashesEqual: nothing that holds data goes before the others are proved to
-// hold it: all but the seed's own member (and a stopped seed, which cannot
-// answer) before it goes, every voter before its directory leaves its place.
+// hold it: whom toProve names before a voter goes, every voter before a
+// directory that the target has no use for leaves its place.
 func hashesEqual(s *State, step Step) *Refusal {
 	var ids []MemberID
 	switch {
-	case seedLeaves(s, step):
+	case voterLeaves(s, step):
 		ids = toProve(s)
-	case step.Kind == RetireDirectory && step.Slot == SeedSlot:
-		for _, m := range s.Voters() {
-			ids = append(ids, m.ID)
-		}
+	case step.Kind == RetireDirectory && (step.Slot == SeedSlot || s.goes(step.Node, step.Slot)):
+		ids = voterIDs(s)
 	default:
 		return nil
 	}
@@ -166,14 +205,18 @@ func hashesEqual(s *State, step Step) *Refusal {
 	return nil
 }
 
-// proxiesRouted: every desired node's proxy is proven on a managed member.
+// proxiesRouted: before a voter goes, every desired node's proxy is proven on one
+// that stays, and gives it no new connection.
 func proxiesRouted(s *State, step Step) *Refusal {
-	if !seedLeaves(s, step) {
+	if !voterLeaves(s, step) {
 		return nil
 	}
+	if !s.Drains(step.ID) {
+		return &Refusal{Cites: "I1", Found: fmt.Sprintf("proxies give member %s new connections", step.ID), Want: "a voter that stays first"}
+	}
 	for _, name := range s.Want.Nodes {
-		if n := s.Node(name); n == nil || n.Proxy.Members != Yes {
-			return &Refusal{Node: name, Cites: "I1", Found: "its proxy is not proven on a managed member", Want: "RouteProxies"}
+		if n := s.Node(name); n == nil || n.Proxy.Routed != Yes {
+			return &Refusal{Node: name, Cites: "I1", Found: "its proxy is not proven on a voter that stays", Want: "RouteProxies"}
 		}
 	}
 	return nil
@@ -181,7 +224,7 @@ func proxiesRouted(s *State, step Step) *Refusal {
 
 // leaderElsewhere: a leader hands over before it goes.
 func leaderElsewhere(s *State, step Step) *Refusal {
-	if step.Kind != StopMember && step.Kind != RemoveMember {
+	if !voterLeaves(s, step) {
 		return nil
 	}
 	if m := s.Member(step.ID); m != nil && m.Role == Voter && (s.Leader == step.ID || s.Leader == 0) {
@@ -195,7 +238,7 @@ func buried(s *State, step Step) *Refusal {
 	if step.Kind != RemoveMember {
 		return nil
 	}
-	if m := s.Member(step.ID); m != nil && m.Role == Voter && s.Tombstone(step.ID) == nil {
+	if t := s.Tombstone(step.ID); voterLeaves(s, step) && (t == nil || t.Partial) {
 		return &Refusal{Cites: "I8", Found: "no tombstone names it yet", Want: "WriteTombstone"}
 	}
 	return nil
@@ -221,6 +264,24 @@ func notInUse(s *State, step Step) *Refusal {
 	m := s.Member(sl.ID)
 	if !s.ListKnown || (m != nil && sl.Class == Whole) {
 		return &Refusal{Cites: "I3", Found: fmt.Sprintf("member %s of the list owns it, or may", sl.ID)}
+	}
+	return nil
+}
+
+// knownIdentity: what starts on nothing was registered and never ran (I9); only
+// the seed of a cluster that nobody knows yet needs no entry in a list (I1).
+func knownIdentity(s *State, step Step) *Refusal {
+	if step.Kind != StartMember && step.Kind != StartSeed {
+		return nil
+	}
+	if sl := s.Node(step.Node).Slot(step.Slot); sl.Class != Absent && sl.Class != Empty {
+		return nil
+	}
+	if step.Kind == StartSeed && step.ID == 0 && !s.Founded && !s.ListKnown {
+		return nil
+	}
+	if m := s.Member(step.ID); m == nil || m.Role != Learner || m.Started == Yes {
+		return &Refusal{Cites: "I9", Found: fmt.Sprintf("an empty directory, and member %s is no learner that never started", step.ID), Want: "RegisterLearner"}
 	}
 	return nil
 }

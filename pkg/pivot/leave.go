@@ -2,87 +2,106 @@ package pivot
 
 import "fmt"
 
-// leaveSeed: tombstone, then stop before remove where the others carry the
-// list that still counts the seed (3 of 4), else remove before stop (I2).
+// leaveSeed: the seed goes, once nothing else is left to do before it.
 func leaveSeed(s *State) Decision {
 	seed := s.SeedMember()
 	if seed == nil {
 		return Decision{}
 	}
-	if s.Tombstone(seed.ID) == nil {
-		return doOn(WriteTombstone, seed.Node, seed.Slot, seed.ID, "its removal is decided; a restart finds that out")
-	}
-	n := s.Node(seed.Node)
-	have, need, of := s.quorumWith(map[MemberID]bool{seed.ID: true}, nil, nil)
-	if have >= need && n.Seed.Proc != Down {
-		return doOn(StopMember, seed.Node, seed.Slot, seed.ID, fmt.Sprintf("%d of %d voters serve without it", have, of))
-	}
-	return doOn(RemoveMember, seed.Node, seed.Slot, seed.ID, "every proxy is on members, hashes are equal, leadership is moved")
+	return leave(s, seed, "every proxy is on members, hashes are equal, leadership is moved")
 }
 
-// stopRemoved: a seed no longer in the list that still runs, or is still wanted
-// to run by its agent because it ended by itself (a pivot of one).
+// leave: tombstone, then stop before remove where the others carry the list that
+// still counts it (3 of 4, 2 of 3), else remove before stop (I2).
+func leave(s *State, m *Member, why string) Decision {
+	if t := s.Tombstone(m.ID); t == nil || t.Partial {
+		return doOn(WriteTombstone, m.Node, m.Slot, m.ID, "its removal is decided; a restart finds that out")
+	}
+	have, need, of := s.quorumWith(map[MemberID]bool{m.ID: true}, nil, nil)
+	if n := s.Node(m.Node); have >= need && n.Slot(m.Slot).Proc != Down {
+		return doOn(StopMember, m.Node, m.Slot, m.ID, fmt.Sprintf("%d of %d voters serve without it", have, of))
+	}
+	return doOn(RemoveMember, m.Node, m.Slot, m.ID, why)
+}
+
+// stopRemoved: what is no longer in the list and still runs, or would be started
+// again by its agent, is parked; nothing else could retire its directory.
 func stopRemoved(s *State) Decision {
 	for i := range s.Nodes {
-		sl := &s.Nodes[i].Seed
-		left := sl.Class == Whole || sl.Class == Older || sl.Class == Part
-		if s.Member(sl.ID) == nil && (sl.Class == Running || left && !sl.Parked) {
-			return doOn(StopMember, s.Nodes[i].Name, SeedSlot, sl.ID, "the list no longer names it")
+		n := &s.Nodes[i]
+		for _, name := range []SlotName{SeedSlot, MemberSlot} {
+			sl := n.Slot(name)
+			id := sl.Assigned // another process than its agent's own is not ours to stop
+			if id != 0 && s.Member(id) == nil && (sl.Class == Running && sl.ID == id || sl.Kept) {
+				return doOn(StopMember, n.Name, name, id, "the list no longer names it")
+			}
 		}
 	}
 	return Decision{}
 }
 
-// seedLeft finds a node whose seed directory is still in its place.
-func seedLeft(s *State) *Node {
+// left finds a slot that goes and whose directory is still in its place.
+func left(s *State) (*Node, SlotName) {
 	for i := range s.Nodes {
-		switch s.Nodes[i].Seed.Class {
-		case Whole, Part, Older:
-			return &s.Nodes[i]
-		}
-		if s.Nodes[i].Seed.Reading { // something is there
-			return &s.Nodes[i]
+		n := &s.Nodes[i]
+		for _, name := range []SlotName{SeedSlot, MemberSlot} {
+			if !s.goes(n.Name, name) || s.MemberOn(n.Name, name) != nil {
+				continue
+			}
+			sl := n.Slot(name)
+			switch sl.Class {
+			case Whole, Part, Older:
+				return n, name
+			}
+			if sl.Reading { // something is there
+				return n, name
+			}
 		}
 	}
-	return nil
+	return nil, ""
 }
 
-// proveBeforeRetiring: the last copy that is not a member's leaves its place
-// only after every member is proved (I3).
+// proveBeforeRetiring: the last copy that is not of the target leaves its place
+// only after every voter is proved (I3).
 func proveBeforeRetiring(s *State) Decision {
-	if s.SeedMember() != nil || seedLeft(s) == nil {
+	if n, _ := left(s); n == nil {
 		return Decision{}
 	}
+	return proveVoters(s, "every member, before a directory that nobody needs leaves its place")
+}
+
+// proveVoters asks for a proof of every voter of the list.
+func proveVoters(s *State, why string) Decision {
+	ids := voterIDs(s)
+	if s.Proof.Has(ids...) && s.Proof.Differ == "" {
+		return Decision{}
+	}
+	return proveStep(s, ids, why)
+}
+
+func voterIDs(s *State) []MemberID {
 	var ids []MemberID
 	for _, m := range s.Voters() {
 		ids = append(ids, m.ID)
 	}
-	if s.Proof.Has(ids...) && s.Proof.Differ == "" {
-		return Decision{}
-	}
-	return proveStep(s, ids, "every member, before the seed's directory leaves its place")
+	return ids
 }
 
-func routeWithoutSeed(s *State) Decision {
-	for _, name := range s.Want.Nodes {
-		n := s.Node(name)
-		if n.Proxy.Seed != No || n.Proxy.Members != Yes {
-			return do(RouteProxies, fmt.Sprintf("the proxy of %s still names the seed or has no member admitted", name))
-		}
-	}
-	return Decision{}
+func routeAll(s *State) Decision {
+	return proxiesTo(s, "the proxy of %s has other targets than the members of the list, or none admitted")
 }
 
-func retireSeed(s *State) Decision {
-	n := seedLeft(s)
+func retireLeft(s *State) Decision {
+	n, name := left(s)
 	if n == nil {
 		return Decision{}
 	}
-	if n.Seed.Reading {
+	sl := n.Slot(name)
+	if sl.Reading {
 		return refuse(Refusal{Name: "DirectoryUnknown", Step: RetireDirectory, Node: n.Name, Wait: true, Cites: "I10",
-			Found: "the seed's directory is still being read", Want: "its class"})
+			Found: "the " + string(name) + " slot's directory is still being read", Want: "its class"})
 	}
-	return doOn(RetireDirectory, n.Name, SeedSlot, n.Seed.ID, "the seed is removed and every member is proved")
+	return doOn(RetireDirectory, n.Name, name, sl.ID, "its member is removed and every voter is proved")
 }
 
 func awaitVoters(s *State) Decision {
@@ -93,44 +112,4 @@ func awaitVoters(s *State) Decision {
 		}
 	}
 	return Decision{Refusals: rs}
-}
-
-func membersBesideSeed(s *State) Decision {
-	for _, m := range s.Members {
-		if m.Slot != SeedSlot {
-			return refuse(Refusal{Name: "MembersBesideSeed", Step: Done, Node: m.Node, Cites: "I4",
-				Found: fmt.Sprintf("the spec wants one seed, the list names %s %s %s", m.Role, m.ID, m.URL), Want: "run `bootstrap pivot` naming all nodes"})
-		}
-	}
-	return Decision{}
-}
-
-func seedDirectory(s *State) Decision {
-	n := s.Node(s.Want.Nodes[0])
-	if n == nil {
-		return refuse(Refusal{Name: "NodeSilent", Step: StartSeed, Node: s.Want.Nodes[0], Cites: "I4", Found: "it was not asked", Want: "its agent"})
-	}
-	switch n.Seed.Class {
-	case Foreign, Part, Older:
-		return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I3",
-			Found: fmt.Sprintf("the seed's directory is %s: %s", n.Seed.Class, n.Seed.Reason), Want: "a whole one, or none before the first start"})
-	case Absent, Empty:
-		if n.Seed.Assigned != 0 { // to start anew would be a second cluster under this name (I1)
-			return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I9",
-				Found: fmt.Sprintf("the seed's directory is %s, its node was member %s", n.Seed.Class, n.Seed.Assigned), Want: "the disk that holds it"})
-		}
-		if n.Seed.Kept {
-			return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: Done, Node: n.Name, Wait: true, Found: "the seed has not started yet", Want: "its agent starts it"}))
-		}
-		return doOn(StartSeed, n.Name, SeedSlot, 0, "the seed has never started")
-	}
-	return Decision{}
-}
-
-func awaitSeed(s *State) Decision {
-	n := s.Node(s.Want.Nodes[0])
-	if n.Seed.Proc == Serving && s.Leader != 0 {
-		return Decision{}
-	}
-	return refuse(orEnded(s, SeedSlot, Refusal{Name: "NotServing", Step: Done, Node: n.Name, Wait: true, Found: "the seed does not serve clients yet", Want: "its client port answers"}))
 }

@@ -16,14 +16,23 @@ func (d Decision) silent() bool { return d.Step == nil && len(d.Refusals) == 0 }
 // growth, then the way out of the seed (doc.go, "Order of a pivot").
 var memberRules = []rule{
 	startWhole, foreignMembers, silentNodes, knownDirectories, unstartedVoters, knownList,
-	forgetLearners, finishTombstones, directories, unfitNodes, registerLearners, restartLate, startLearners,
+	forgetLearners, finishTombstones, withdrawTombstones, stopRemoved, dropLearners,
+	directories, unfitNodes, registerLearners, restartLate, startLearners,
 	awaitLearners, promoteLearners, proveBeforeLeaving, routeMembers, promoteLast,
-	moveLeader, leaveSeed, stopRemoved, proveBeforeRetiring, routeWithoutSeed,
-	retireSeed, awaitVoters,
+	moveLeader, leaveSeed, proveBeforeRetiring, routeAll,
+	retireLeft, awaitVoters,
 }
 
-// seedRules keep the one seed that init made.
-var seedRules = []rule{membersBesideSeed, startWhole, silentNodes, knownDirectories, unstartedVoters, seedDirectory, awaitSeed}
+// seedRules decide towards one seed on the spec's first node: they start the one
+// that init made, and go back to one from managed members (doc.go, "Order of an
+// unpivot"). They end in the very state a pivot begins with.
+var seedRules = []rule{
+	startWhole, seedElsewhere, foreignMembers, silentNodes, knownDirectories, unstartedVoters, firstSeed, knownList,
+	forgetLearners, finishTombstones, withdrawTombstones, stopRemoved, dropLearners,
+	memberPlaces, seedPlace, awaitStanding, unfitSeed, registerSeed, restartLate, startJoiningSeed,
+	awaitLearners, ownMemberFirst, promoteSeed, leaveMembers, proveBeforeRetiring, routeAll,
+	retireLeft, awaitVoters,
+}
 
 // Next decides the one next step from the state, or refuses by name. It never
 // fails and never has an effect; the step still passes every guard (Check).
@@ -46,7 +55,7 @@ func decide(s *State) Decision {
 	case TargetMembers:
 		return firstOf(s, memberRules, "every named node has a voter that serves, no seed is left")
 	case TargetSeed:
-		return firstOf(s, seedRules, "the seed serves; `bootstrap pivot` makes managed members of it")
+		return firstOf(s, seedRules, "the seed serves and is the only member; `bootstrap pivot` makes managed members of it")
 	}
 	return refuse(Refusal{Name: "NoSpec", Step: WriteSpec, Cites: "I10", Found: "no agent answered with a spec",
 		Want: "run `bootstrap init` on the first node, or bring an agent back"})
@@ -111,7 +120,7 @@ func foreignMembers(s *State) Decision {
 		switch {
 		case m.Node == "" && !forgettable(s, m):
 			return refuse(foreign(m))
-		case m.Slot == MemberSlot && !s.Want.Has(m.Node):
+		case m.Node != "" && m.Slot == MemberSlot && !s.Want.Has(m.Node):
 			return refuse(Refusal{Name: "MemberNotNamed", Step: RemoveMember, Node: m.Node, Cites: "I4",
 				Found: fmt.Sprintf("%s %s on %s, which the spec does not name", m.Role, m.ID, m.Node), Want: "name the node, or remove the member by ID"})
 		}
@@ -162,10 +171,10 @@ func startWhole(s *State) Decision {
 		if n.Agent != Answers {
 			continue
 		}
-		if startable(s, &n.Member) {
+		if startable(s, &n.Member) && !leaving(s, n, MemberSlot) {
 			return doOn(StartMember, n.Name, MemberSlot, n.Member.ID, "its directory is whole, its process is down")
 		}
-		if startable(s, &n.Seed) && !leaving(s, n) {
+		if startable(s, &n.Seed) && !leaving(s, n, SeedSlot) {
 			return doOn(StartSeed, n.Name, SeedSlot, n.Seed.ID, "its directory is whole, its process is down")
 		}
 	}
@@ -182,22 +191,45 @@ func startable(s *State, sl *Slot) bool {
 	return !s.ListKnown || s.Member(sl.ID) != nil
 }
 
-// leaving: a seed parked on its way out stays down while the others carry the
+// goes says that the target leaves nothing in this slot: the seed's on the way to
+// members; on the way to a seed every member's, and a seed's on any other node.
+func (s *State) goes(node string, slot SlotName) bool {
+	switch s.Want.Target {
+	case TargetMembers:
+		return slot == SeedSlot
+	case TargetSeed:
+		return slot == MemberSlot || len(s.Want.Nodes) == 0 || node != s.Want.Nodes[0]
+	}
+	return false
+}
+
+// leaving: a voter parked on its way out (its removal is decided) stays down while the others carry the
 // list without it; where they do not, it is a voter like any other and starts.
-func leaving(s *State, n *Node) bool {
-	if !n.Seed.Parked || s.Want.Target != TargetMembers {
+func leaving(s *State, n *Node, slot SlotName) bool {
+	sl := n.Slot(slot)
+	if !sl.Parked || !s.goes(n.Name, slot) || s.Tombstone(sl.ID) == nil {
 		return false
 	}
 	if s.ListKnown {
-		have, need, _ := s.quorumWith(map[MemberID]bool{n.Seed.ID: true}, nil, nil)
-		return have >= need
+		have, need, _ := s.quorumWith(map[MemberID]bool{sl.ID: true}, nil, nil)
+		return have >= need && s.Drains(sl.ID)
 	}
-	for _, o := range s.Nodes { // the others may still elect by themselves
-		if o.Agent != Answers || o.Member.Class != Running {
+	running := 0
+	for i := range s.Nodes { // the others may still elect by themselves
+		o := &s.Nodes[i]
+		here := 0
+		for _, other := range []SlotName{MemberSlot, SeedSlot} {
+			if (o.Name != n.Name || other != slot) && o.Slot(other).Class == Running {
+				here++
+			}
+		}
+		dead := s.Tombstone(o.Member.ID)
+		if o.Agent != Answers || here == 0 && (o.Name == n.Name || dead == nil || !dead.Final) {
 			return false
 		}
+		running += here
 	}
-	return true
+	return running > 1 // who is stopped before its removal is one of three or more
 }
 
 func silentNodes(s *State) Decision {
@@ -221,7 +253,7 @@ func knownDirectories(s *State) Decision {
 	for _, n := range s.Nodes {
 		for _, name := range []SlotName{MemberSlot, SeedSlot} {
 			sl := n.Slot(name)
-			if name == SeedSlot && sl.Proc == Down && (sl.Reading || onItsWayOut(s, n.Name, sl)) {
+			if s.goes(n.Name, name) && sl.Proc == Down && (sl.Reading || onItsWayOut(s, n.Name, name)) {
 				continue // only retiring it hangs on its directory, and waits for it
 			}
 			if sl.Class == ClassUnknown || sl.Proc == ProcUnknown {
@@ -262,10 +294,10 @@ func anyRuns(s *State) bool {
 	return false
 }
 
-// onItsWayOut: a seed that was stopped and is still in the list.
-func onItsWayOut(s *State, node string, sl *Slot) bool {
-	seed := s.SeedMember()
-	return sl.Parked && seed != nil && seed.Node == node
+// onItsWayOut: a voter that was stopped and is still in the list.
+func onItsWayOut(s *State, node string, slot SlotName) bool {
+	n, m := s.Node(node), s.MemberOn(node, slot)
+	return m != nil && stopped(s, m) && n.Slot(slot).Parked
 }
 
 // unstartedVoters: a voter that was added by other means and never came stops
@@ -289,41 +321,81 @@ func finishTombstones(s *State) Decision {
 	return Decision{}
 }
 
-// directories: what stands in a learner's way is retired, what is not understood refused.
-func directories(s *State) Decision {
-	if m := s.SeedMember(); m != nil && !seedStopped(s, m) {
-		if n := s.Node(m.Node); n != nil && n.Seed.Class != Running && n.Seed.Class != Whole {
-			return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I3",
-				Found: fmt.Sprintf("the list names seed %s, its directory is %s", m.ID, withReason(&n.Seed)), Want: "its directory back, or the removal of this member by ID"})
+// withdrawTombstones: a removal that was decided and that the target no longer
+// asks for, because a person turned round, is taken back while the list still
+// names the member (I8).
+func withdrawTombstones(s *State) Decision {
+	for _, t := range s.Tombstones {
+		if m := s.Member(t.ID); m != nil && !t.Final && m.Node != "" && !s.goes(m.Node, m.Slot) {
+			return doOn(WithdrawTombstone, m.Node, m.Slot, t.ID, "the spec wants it again, and the list still names it")
 		}
 	}
+	return Decision{}
+}
+
+// dropLearners: a learner that the target has no place for takes no vote with it.
+func dropLearners(s *State) Decision {
+	for _, m := range s.Learners() {
+		if m.Node != "" && s.goes(m.Node, m.Slot) {
+			return doOn(RemoveMember, m.Node, m.Slot, m.ID, fmt.Sprintf("a learner, and the spec wants %s", s.Want.Target))
+		}
+	}
+	return Decision{}
+}
+
+// directories: what stands in a learner's way is retired, what is not understood refused.
+func directories(s *State) Decision {
+	if d := seedHasData(s); !d.silent() {
+		return d
+	}
 	for _, name := range s.Want.Nodes {
-		n := s.Node(name)
-		if n == nil {
-			continue
+		if d := directoryOf(s, name, MemberSlot); !d.silent() {
+			return d
 		}
-		m, sl := s.MemberOn(name, MemberSlot), &n.Member
-		switch {
-		case sl.Class == Foreign:
-			return refuse(Refusal{Name: "ForeignDirectory", Step: StartMember, Node: name, Cites: "I3",
-				Found: sl.Reason, Want: "move it away by hand; nothing of it was touched"})
-		case sl.Class == Running && (m == nil || sl.ID != m.ID):
-			return refuse(Refusal{Name: "UnknownProcess", Step: RegisterLearner, Node: name, Wait: true, Cites: "I1",
-				Found: fmt.Sprintf("a process of member %s runs there, which the list does not name", sl.ID), Want: "it ends by itself once it learns of its removal"})
-		case brokenOff(m, sl):
-			return doOn(RemoveMember, name, MemberSlot, m.ID, fmt.Sprintf("a learner whose directory is %s is removed and added anew", sl.Class))
-		case stale(s, m, sl):
-			return doOn(RetireDirectory, name, MemberSlot, sl.ID, fmt.Sprintf("its directory is %s and no member of the list: %s", sl.Class, orWord(sl.Reason, "kept in the attic")))
-		case m != nil && m.Started == Yes && (sl.Class == Absent || sl.Class == Empty):
-			if m.Role == Learner {
-				return doOn(RemoveMember, name, MemberSlot, m.ID, "a learner that lost its directory is removed and added anew")
-			}
-			return refuse(Refusal{Name: "LostDirectory", Step: StartMember, Node: name, Cites: "I9",
-				Found: fmt.Sprintf("voter %s has no directory any more", m.ID), Want: "replace the member"})
-		case m != nil && m.Role == Voter && (sl.Class == Part || sl.Class == Older):
-			return refuse(Refusal{Name: "PartDirectory", Step: StartMember, Node: name, Cites: "I3",
-				Found: fmt.Sprintf("the directory of voter %s is %s", m.ID, withReason(sl)), Want: "replace the member"})
+	}
+	return Decision{}
+}
+
+// seedHasData: a seed of the list that is a voter has a directory that can start.
+func seedHasData(s *State) Decision {
+	m := s.SeedMember()
+	if m == nil || m.Role != Voter || stopped(s, m) {
+		return Decision{}
+	}
+	if n := s.Node(m.Node); n != nil && n.Seed.Class != Running && n.Seed.Class != Whole {
+		return refuse(Refusal{Name: "SeedDirectory", Step: StartSeed, Node: n.Name, Cites: "I3",
+			Found: fmt.Sprintf("the list names seed %s, its directory is %s", m.ID, withReason(&n.Seed)), Want: "its directory back, or the removal of this member by ID"})
+	}
+	return Decision{}
+}
+
+// directoryOf looks at the place of a member that the target wants.
+func directoryOf(s *State, name string, slot SlotName) Decision {
+	n := s.Node(name)
+	if n == nil {
+		return Decision{}
+	}
+	m, sl := s.MemberOn(name, slot), n.Slot(slot)
+	switch {
+	case sl.Class == Foreign:
+		return refuse(Refusal{Name: "ForeignDirectory", Step: StartMember, Node: name, Cites: "I3",
+			Found: sl.Reason, Want: "move it away by hand; nothing of it was touched"})
+	case sl.Class == Running && (m == nil || sl.ID != m.ID):
+		return refuse(Refusal{Name: "UnknownProcess", Step: RegisterLearner, Node: name, Wait: true, Cites: "I1",
+			Found: fmt.Sprintf("a process of member %s runs there, which the list does not name and its agent did not start", sl.ID), Want: "its end"})
+	case brokenOff(m, sl):
+		return doOn(RemoveMember, name, slot, m.ID, fmt.Sprintf("a learner whose directory is %s is removed and added anew", sl.Class))
+	case stale(s, m, sl):
+		return doOn(RetireDirectory, name, slot, sl.ID, fmt.Sprintf("its directory is %s and no member of the list: %s", sl.Class, orWord(sl.Reason, "kept in the attic")))
+	case m != nil && m.Started == Yes && (sl.Class == Absent || sl.Class == Empty):
+		if m.Role == Learner {
+			return doOn(RemoveMember, name, slot, m.ID, "a learner that lost its directory is removed and added anew")
 		}
+		return refuse(Refusal{Name: "LostDirectory", Step: StartMember, Node: name, Cites: "I9",
+			Found: fmt.Sprintf("voter %s has no directory any more", m.ID), Want: "replace the member"})
+	case m != nil && m.Role == Voter && (sl.Class == Part || sl.Class == Older):
+		return refuse(Refusal{Name: "PartDirectory", Step: StartMember, Node: name, Cites: "I3",
+			Found: fmt.Sprintf("the directory of voter %s is %s", m.ID, withReason(sl)), Want: "replace the member"})
 	}
 	return Decision{}
 }

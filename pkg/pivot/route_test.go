@@ -6,10 +6,9 @@ func seedState(nodes ...string) State {
 	s := State{Want: Want{Target: TargetMembers, Nodes: nodes}, ListKnown: true, Leader: 1,
 		Members: []Member{{ID: 1, Node: nodes[0], Slot: SeedSlot, Role: Voter, Started: Yes, Serves: Yes, AtIndex: Yes}}}
 	for i, n := range nodes {
-		nd := Node{Name: n, Agent: Answers, SpecCurrent: No, Member: Slot{Class: Absent, Proc: Down}, Seed: Slot{Class: Absent, Proc: Down}, Proxy: Proxy{Members: No, Seed: No}}
+		nd := Node{Name: n, Agent: Answers, SpecCurrent: No, Member: Slot{Class: Absent, Proc: Down}, Seed: Slot{Class: Absent, Proc: Down}, Proxy: Proxy{Routed: No}}
 		if i == 0 {
 			nd.Seed = Slot{Class: Running, ID: 1, Proc: Serving, PeerUp: Yes, Args: "max-learners=8"}
-			nd.Proxy.Seed = Yes
 		}
 		s.Nodes = append(s.Nodes, nd)
 	}

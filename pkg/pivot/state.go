@@ -106,7 +106,8 @@ func (t Target) String() string { return [...]string{"unknown", "seed", "members
 // Want is the desired spec as far as the brain needs it.
 type Want struct {
 	Target Target
-	// Nodes in the spec's order; for TargetSeed the first is the seed's.
+	// Nodes in the spec's order. For TargetSeed the first is where the seed is, or
+	// is to be; proxies of all of them go to it.
 	Nodes []string
 	// Forget names unstarted learners that a person declared never to come (by ID).
 	Forget []MemberID
@@ -149,10 +150,9 @@ type Slot struct {
 
 // Proxy of a node.
 type Proxy struct {
-	// Members: its targets are the desired members (serve) and one is admitted.
-	Members Tri
-	// Seed: its targets name the seed, in any mode.
-	Seed Tri
+	// Routed: its targets are the members of the list, those on their way out
+	// drained (State.Drains), and one of the others is admitted.
+	Routed Tri
 }
 
 // Node is one node, named by the spec or by a member on it.
@@ -196,6 +196,11 @@ type Member struct {
 	// Late: it received a database snapshot in this life, holds the leader's index,
 	// has a leader and still serves nobody: its publish proposal was lost.
 	Late Tri
+	// Settled: its process runs long enough that etcd counts it as connected when
+	// it judges a removal (5 s, mayRemoveMember); unknown holds nothing back.
+	Settled Tri
+	// Clients: some proxy has connections to it.
+	Clients Tri
 	// Lag in entries behind the leader, for choosing and for people; meaningful when AtIndex is known.
 	Lag uint64
 }
@@ -204,6 +209,9 @@ type Member struct {
 type Tombstone struct {
 	ID    MemberID
 	Final bool
+	// Partial: not every agent that answers has it; the step that wrote it, or
+	// withdrew it, was cut short.
+	Partial bool
 }
 
 // Grant is this driver's grant at the joint majorities.
@@ -245,6 +253,9 @@ type State struct {
 	ListKnown bool
 	Members   []Member
 	Leader    MemberID // 0 unknown
+	// Founded: the agents know the cluster's ID, so a seed that makes one would be
+	// the second (I1).
+	Founded bool
 	// DBSize is the leader's database in bytes, 0 unknown; not part of String.
 	DBSize int64
 	// Unstarted are voters that never started, in words, of a list that a member
@@ -356,6 +367,9 @@ func (s State) String() string {
 	for _, n := range s.Nodes {
 		b.WriteString(n.String() + "\n")
 	}
+	if s.Founded {
+		b.WriteString("founded\n")
+	}
 	if !s.ListKnown {
 		b.WriteString("list unknown\n")
 	}
@@ -370,7 +384,7 @@ func (s State) String() string {
 		b.WriteByte('\n')
 	}
 	for _, t := range s.Tombstones {
-		fmt.Fprintf(&b, "tombstone %s final=%t\n", t.ID, t.Final)
+		fmt.Fprintf(&b, "tombstone %s final=%t partial=%t\n", t.ID, t.Final, t.Partial)
 	}
 	if len(s.Proof.Members) > 0 || s.Proof.Differ != "" {
 		fmt.Fprintf(&b, "proof %v differ=%q\n", s.Proof.Members, s.Proof.Differ)
@@ -379,8 +393,8 @@ func (s State) String() string {
 }
 
 func (n Node) String() string {
-	out := fmt.Sprintf("node %s %s spec=%s member[%s] seed[%s] proxy[members=%s seed=%s]",
-		n.Name, n.Agent, n.SpecCurrent, n.Member, n.Seed, n.Proxy.Members, n.Proxy.Seed)
+	out := fmt.Sprintf("node %s %s spec=%s member[%s] seed[%s] proxy[routed=%s]",
+		n.Name, n.Agent, n.SpecCurrent, n.Member, n.Seed, n.Proxy.Routed)
 	if n.Unfit != "" {
 		out += " unfit=" + strconv.Quote(n.Unfit)
 	}
@@ -416,8 +430,13 @@ func (s Slot) String() string {
 func (m Member) String() string {
 	out := fmt.Sprintf("member %s %s on %s/%s started=%s serves=%s atindex=%s",
 		m.ID, m.Role, m.Node, m.Slot, m.Started, m.Serves, m.AtIndex)
-	if m.Late != Unknown {
-		out += " late=" + m.Late.String()
+	for _, f := range []struct {
+		name string
+		v    Tri
+	}{{"late", m.Late}, {"settled", m.Settled}, {"clients", m.Clients}} {
+		if f.v != Unknown {
+			out += " " + f.name + "=" + f.v.String()
+		}
 	}
 	return out
 }

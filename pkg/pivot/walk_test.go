@@ -14,11 +14,11 @@ import (
 // Liveness: the edges on which nothing fails make no circle, and where none is
 // left the brain says Done, or a refusal that somebody must resolve.
 type walk struct {
-	n      int
-	target Target
-	views  []view
-	next   func(State) Decision
-	max    int // worlds; more is an error
+	n     int
+	turns bool // a person may turn round at any point
+	views []view
+	next  func(State) Decision
+	max   int // worlds; more is an error
 
 	ids    map[key]int32
 	keys   []key
@@ -68,8 +68,8 @@ func permute(p []int, i int, f func([]int)) {
 	}
 }
 
-func newWalk(n int, target Target, next func(State) Decision) *walk {
-	return &walk{n: n, target: target, views: views(n), next: next, max: 20e6, ids: map[key]int32{}, ends: map[string]int{}}
+func newWalk(n int, next func(State) Decision) *walk {
+	return &walk{n: n, views: views(n), next: next, max: 20e6, ids: map[key]int32{}, ends: map[string]int{}}
 }
 
 func (g *walk) add(w *world, from int32) int32 {
@@ -120,7 +120,7 @@ func (g *walk) run(roots []world) {
 func (g *walk) expand(w *world, at int32) []edge {
 	out := w.progress(g.n)
 	for vi, v := range g.views {
-		d := g.next(v.observe(w, g.target))
+		d := g.next(v.observe(w))
 		if d.Step == nil {
 			if len(d.Refusals) == 0 {
 				g.bad = &violation{why: "the brain says nothing", at: at}
@@ -130,7 +130,7 @@ func (g *walk) expand(w *world, at int32) []edge {
 			continue
 		}
 		if d.Step.Kind == Done {
-			if why := w.unfinished(g.n); why != "" && g.target == TargetMembers {
+			if why := w.unfinished(g.n); why != "" {
 				g.bad = &violation{why: "done, and " + why, at: at, do: d.String()}
 			}
 			continue
@@ -150,13 +150,17 @@ func (g *walk) expand(w *world, at int32) []edge {
 		out = append(out, v.halves(*w, *d.Step)...)
 	}
 	out = append(out, edge{label: "the driver is replaced", to: newDriver(*w)})
+	if g.turns {
+		to := turn(*w, g.n)
+		out = append(out, edge{label: "TURN to " + to.target().String(), to: to})
+	}
 	return append(out, w.accidents(g.n)...)
 }
 
 // end judges a world in which nothing moves any more.
 func (g *walk) end(w *world, at int32) {
 	for _, v := range g.views {
-		s := v.observe(w, g.target)
+		s := v.observe(w)
 		d := g.next(s)
 		switch {
 		case d.Step != nil && d.Step.Kind == Done:
@@ -167,7 +171,7 @@ func (g *walk) end(w *world, at int32) {
 			g.bad = &violation{why: "liveness: waits for what will not come", at: at, do: d.String()}
 		default:
 			name := d.Refusals[0].Name
-			if why := w.excuse(g.n, g.target); why == "" {
+			if why := w.excuse(g.n); why == "" {
 				g.bad = &violation{why: "liveness: refuses where nothing is wrong", at: at, do: d.String()}
 			}
 			if d.Waits() {
@@ -179,8 +183,8 @@ func (g *walk) end(w *world, at int32) {
 }
 
 // excuse: what a person must put right; without one the end must be Done.
-func (w *world) excuse(n int, target Target) string {
-	if w.stray == strayLearner || w.stray == strayVoter || w.stray != strayNone && target == TargetSeed {
+func (w *world) excuse(n int) string {
+	if w.stray == strayLearner || w.stray == strayVoter {
 		return "stray member"
 	}
 	why := ""
@@ -188,10 +192,7 @@ func (w *world) excuse(n int, target Target) string {
 		if e.role == Voter && !(e.mine && e.dir == Whole) {
 			why = etcdName(ix) + " lost its directory"
 		}
-		if target == TargetSeed && ix == seedIx && e.ran && e.dir != Whole {
-			why = "the seed lost its directory"
-		}
-		if e.dir == Foreign && (ix != seedIx || target == TargetSeed) || ix == seedIx && target == TargetSeed && (e.dir == Part || e.dir == Older) {
+		if e.dir == Foreign && w.back == (ix == seedIx) || ix == seedIx && !w.known && (e.dir == Part || e.dir == Older) {
 			why = etcdName(ix) + " has a directory that is " + e.dir.String()
 		}
 	})
@@ -205,7 +206,7 @@ func (g *walk) trace(at int32) []string {
 		path = append(path, i)
 	}
 	root := g.keys[path[len(path)-1]].world(g.n)
-	out := []string{strings.TrimSpace(g.views[0].observe(&root, g.target).String())}
+	out := []string{strings.TrimSpace(g.views[0].observe(&root).String())}
 	for p := len(path) - 2; p >= 0; p-- {
 		out = append(out, "  "+g.label(path[p+1], path[p]))
 	}
@@ -228,7 +229,7 @@ func (g *walk) label(from, to int32) string {
 // complaint is the violation with its trace and the last state.
 func (g *walk) complaint() string {
 	w := g.keys[g.bad.at].world(g.n)
-	return fmt.Sprintf("%s\n%s\n  => %s\n%s", g.bad.why, strings.Join(g.trace(g.bad.at), "\n"), g.bad.do, g.views[0].observe(&w, g.target))
+	return fmt.Sprintf("%s\n%s\n  => %s\n%s", g.bad.why, strings.Join(g.trace(g.bad.at), "\n"), g.bad.do, g.views[0].observe(&w))
 }
 
 // longest is the route with the most steps of ours among all on which nothing

@@ -1,7 +1,5 @@
 package pivot
 
-import "fmt"
-
 // The walk's world is the truth; a State is only what a look shows of it
 // (observe). Steps and accidents change the world, the brain sees States.
 
@@ -38,12 +36,22 @@ type wetcd struct {
 	ran           bool // a process with this ID once wrote a log
 	recorded      bool // its agent still knows that
 	kept          bool // its agent was told to keep this identity running
+	tomb          uint8
+	clients       bool // somebody's connection through a proxy
 }
 
+// Tombstones of the identity that was listed last.
+const (
+	tombNone = iota
+	tombIntended
+	tombFinal
+	tombPartial // at some agents only
+)
+
 type wnode struct {
-	silent, spec            bool
-	m                       wetcd
-	routed, namesSeed, deaf bool
+	silent, spec bool
+	m            wetcd
+	routed, deaf bool // routed: its targets are those of this very list and target
 }
 
 // listed: the list names the identity of this directory and its process.
@@ -65,9 +73,17 @@ type world struct {
 	leader int8  // index of a member, seedIx or nobody
 	grant  bool
 	proof  uint8 // bit i: member of node i, bit seedIx: the seed
-	tomb   uint8 // of the seed: 0 none, 1 intended, 2 final
 	stray  uint8
 	faults uint8 // accidents that may still happen
+	back   bool  // a person wants one seed
+	known  bool  // the agents know the cluster's ID
+}
+
+func (w *world) target() Target {
+	if w.back {
+		return TargetSeed
+	}
+	return TargetMembers
 }
 
 // key is a world in canonical form: nodes but the seed's own are alike, so they
@@ -101,14 +117,15 @@ func (e *wetcd) pack(b *bits) {
 	b.put(uint32(e.dir), 3)
 	b.put(uint32(e.proc), 2)
 	b.put(uint32(e.role), 2)
-	for _, f := range []bool{e.mine, e.parked, e.named, e.sync, e.late, e.lateRestarted, e.ran, e.recorded, e.kept} {
+	b.put(uint32(e.tomb), 2)
+	for _, f := range []bool{e.mine, e.parked, e.named, e.sync, e.late, e.lateRestarted, e.ran, e.recorded, e.kept, e.clients} {
 		b.flag(f)
 	}
 }
 
 func (e *wetcd) unpack(b *bits) {
-	e.dir, e.proc, e.role = Class(b.get(3)), wproc(b.get(2)), Role(b.get(2))
-	for _, f := range []*bool{&e.mine, &e.parked, &e.named, &e.sync, &e.late, &e.lateRestarted, &e.ran, &e.recorded, &e.kept} {
+	e.dir, e.proc, e.role, e.tomb = Class(b.get(3)), wproc(b.get(2)), Role(b.get(2)), uint8(b.get(2))
+	for _, f := range []*bool{&e.mine, &e.parked, &e.named, &e.sync, &e.late, &e.lateRestarted, &e.ran, &e.recorded, &e.kept, &e.clients} {
 		*f = b.is()
 	}
 }
@@ -119,7 +136,7 @@ func (w *world) key(n int) key {
 		var b bits
 		nd := &w.node[i]
 		nd.m.pack(&b)
-		for _, f := range []bool{nd.silent, nd.spec, nd.routed, nd.namesSeed, nd.deaf, int(w.leader) == i, w.proof>>i&1 == 1} {
+		for _, f := range []bool{nd.silent, nd.spec, nd.routed, nd.deaf, int(w.leader) == i, w.proof>>i&1 == 1} {
 			b.flag(f)
 		}
 		k.node[i] = b.v
@@ -135,9 +152,10 @@ func (w *world) key(n int) key {
 	b.flag(w.leader == seedIx)
 	b.flag(w.grant)
 	b.put(uint32(w.proof>>seedIx), 1)
-	b.put(uint32(w.tomb), 2)
 	b.put(uint32(w.stray), 2)
 	b.put(uint32(w.faults), 2)
+	b.flag(w.back)
+	b.flag(w.known)
 	k.rest = b.v
 	return k
 }
@@ -148,7 +166,7 @@ func (k key) world(n int) world {
 		b := bits{v: k.node[i]}
 		nd := &w.node[i]
 		nd.m.unpack(&b)
-		for _, f := range []*bool{&nd.silent, &nd.spec, &nd.routed, &nd.namesSeed, &nd.deaf} {
+		for _, f := range []*bool{&nd.silent, &nd.spec, &nd.routed, &nd.deaf} {
 			*f = b.is()
 		}
 		if b.is() {
@@ -164,7 +182,8 @@ func (k key) world(n int) world {
 	}
 	w.grant = b.is()
 	w.proof |= uint8(b.get(1)) << seedIx
-	w.tomb, w.stray, w.faults = uint8(b.get(2)), uint8(b.get(2)), uint8(b.get(2))
+	w.stray, w.faults = uint8(b.get(2)), uint8(b.get(2))
+	w.back, w.known = b.is(), b.is()
 	return w
 }
 
@@ -233,7 +252,55 @@ func (w *world) fix(n int) {
 		if e.proc < wUp {
 			e.late = false
 		}
+		w.forget(e)
 	})
+}
+
+// forget what tells no two worlds apart any more.
+func (w *world) forget(e *wetcd) {
+	if e.role != Learner {
+		e.late, e.lateRestarted = false, false
+	}
+	if e.proc == wDown || !w.back {
+		e.clients = false
+	}
+	if gone := e.dir == Absent || e.dir == Empty; gone && e.role == RoleNone && e.proc == wDown && !e.kept && w.known {
+		*e = wetcd{dir: e.dir, tomb: e.tomb}
+		if e.tomb == tombFinal {
+			e.tomb = tombNone
+		}
+	}
+}
+
+// drains is the truth about who gets no new connection (State.Drains).
+func (w *world) drains(ix, n int) bool {
+	if !w.back {
+		return ix == seedIx
+	}
+	of, _, _ := w.count(n)
+	return ix != seedIx && (w.seed.role == Voter || w.at(ix).role == Learner || w.seed.role == Learner && ix == 0 && of >= 3)
+}
+
+// targets is what every proxy should have, to compare.
+func (w *world) targets(n int) (k uint32) {
+	w.each(n, func(ix int, e *wetcd) {
+		if e.role != RoleNone {
+			k |= 1 << ix
+			if w.drains(ix, n) {
+				k |= 0x100 << ix
+			}
+		}
+	})
+	return k
+}
+
+// unroute: what the proxies have is out of date once their targets should be others.
+func (w *world) unroute(before uint32, n int) {
+	if w.targets(n) != before {
+		for i := range w.node {
+			w.node[i].routed = false
+		}
+	}
 }
 
 // canLead says whether this configuration can ever serve again as its disks are.
@@ -257,7 +324,9 @@ func (w *world) canLead(n int) bool {
 	return 2*can > of
 }
 
-func nodeName(i int) string { return fmt.Sprintf("cp-%d", i+1) }
+func nodeName(i int) string { return nodeNames[i] }
+
+var nodeNames = [maxNodes]string{"cp-1", "cp-2", "cp-3", "cp-4", "cp-5"}
 
 // memberID of a node's member under an order of the nodes: IDs are random in
 // real clusters, so the walk lets them follow every order it tries.
@@ -265,148 +334,4 @@ func memberID(pos int) MemberID { return MemberID(0x100 + pos) }
 
 func staleID(i int) MemberID { return MemberID(0x50 + i) }
 
-// view is one order of the nodes in the spec.
-type view struct {
-	order []int // order[p] is the world's node at position p
-	pos   [maxNodes]int
-}
-
-func newView(order []int) view {
-	v := view{order: order}
-	for p, i := range order {
-		v.pos[i] = p
-	}
-	return v
-}
-
-func (v view) id(ix int) MemberID {
-	if ix == seedIx {
-		return seedID
-	}
-	return memberID(v.pos[ix])
-}
-
-// index of a member ID, nobody where there is none.
-func (v view) index(id MemberID) int {
-	switch {
-	case id == seedID:
-		return seedIx
-	case id >= memberID(0) && id < memberID(len(v.order)):
-		return v.order[id-memberID(0)]
-	}
-	return nobody
-}
-
-// observe is one look: a silent agent's node is unknown, and so are its members;
-// the list is known where a member that serves can be asked.
-func (v view) observe(w *world, target Target) State {
-	s := State{Want: Want{Target: target}, Grant: Grant{Held: No}}
-	if w.grant {
-		s.Grant.Held = Yes
-	}
-	for p, i := range v.order {
-		s.Want.Nodes = append(s.Want.Nodes, nodeName(i))
-		s.Nodes = append(s.Nodes, v.observeNode(w, p, i))
-	}
-	asked := false
-	w.each(len(v.order), func(ix int, e *wetcd) {
-		asked = asked || e.role == Voter && e.proc == wServing && w.leader != nobody && !w.node[homeOf(ix)].silent
-		if w.proof>>ix&1 == 1 {
-			s.Proof.Members = append(s.Proof.Members, v.id(ix))
-		}
-	})
-	if w.tomb > 0 {
-		s.Tombstones = []Tombstone{{ID: seedID, Final: w.tomb == 2}}
-	}
-	if w.stray == strayForgotten {
-		s.Want.Forget = []MemberID{strayID}
-	}
-	if asked {
-		v.observeList(w, &s)
-	}
-	s.Normalize()
-	return s
-}
-
-func tri(b bool) Tri {
-	if b {
-		return Yes
-	}
-	return No
-}
-
-func (v view) observeNode(w *world, p, i int) Node {
-	nd := &w.node[i]
-	if nd.silent {
-		return Node{Name: nodeName(i), Agent: Silent}
-	}
-	admitted := false
-	for j := range v.order {
-		admitted = admitted || w.node[j].m.role == Voter && w.node[j].m.proc == wServing && w.leader != nobody
-	}
-	out := Node{Name: nodeName(i), Agent: Answers, SpecCurrent: tri(nd.spec),
-		Proxy:  Proxy{Members: tri(nd.routed && admitted && !nd.deaf), Seed: tri(nd.namesSeed)},
-		Member: observeSlot(w, &nd.m, memberID(p), staleID(i), "max-learners=8"),
-		Seed:   Slot{Class: Absent, Proc: Down, PeerUp: No}}
-	if i == 0 {
-		args := "max-learners=8"
-		if w.args == 1 {
-			args = "max-learners=1"
-		}
-		out.Seed = observeSlot(w, &w.seed, seedID, seedID, args)
-		if w.seed.ran {
-			out.Seed.Assigned = seedID
-		}
-	}
-	return out
-}
-
-func observeSlot(w *world, e *wetcd, mine, stale MemberID, args string) Slot {
-	sl := Slot{Class: e.dir, Proc: Down, PeerUp: tri(e.proc >= wUp), Parked: e.parked, LateRestarted: e.lateRestarted}
-	switch {
-	case e.mine:
-		sl.ID = mine
-	case e.dir == Whole || e.dir == Older:
-		sl.ID = stale
-	}
-	if e.kept && e.proc == wDown {
-		sl.Kept, sl.Assigned = true, mine
-	}
-	if e.proc != wDown {
-		sl.Class, sl.Proc, sl.Args = Running, Up, args
-		if e.proc == wServing && w.leader != nobody {
-			sl.Proc = Serving
-		}
-	}
-	return sl
-}
-
-func (v view) observeList(w *world, s *State) {
-	s.ListKnown = true
-	s.Leader = v.id(int(w.leader))
-	w.each(len(v.order), func(ix int, e *wetcd) {
-		if e.role == RoleNone {
-			return
-		}
-		m := Member{ID: v.id(ix), Node: nodeName(homeOf(ix)), Slot: MemberSlot, Role: e.role, Started: tri(e.named), Serves: Unknown, AtIndex: Unknown}
-		if ix == seedIx {
-			m.Slot = SeedSlot
-		}
-		if !w.node[homeOf(ix)].silent {
-			m.Started = tri(e.named || e.recorded)
-			m.Serves = tri(e.proc == wServing)
-			m.AtIndex = tri(e.sync && e.mine && e.proc >= wUp)
-			m.Late = tri(e.late)
-			if m.AtIndex == No {
-				m.Lag = 5000
-			}
-		}
-		s.Members = append(s.Members, m)
-	})
-	switch w.stray {
-	case strayLearner, strayForgotten:
-		s.Members = append(s.Members, Member{ID: strayID, URL: "https://192.0.2.9:2380", Role: Learner, Started: No})
-	case strayVoter:
-		s.Members = append(s.Members, Member{ID: strayID, URL: "https://192.0.2.9:2380", Role: Voter, Started: No})
-	}
-}
+const staleSeedID = MemberID(0x60)

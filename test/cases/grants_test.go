@@ -81,7 +81,7 @@ func refusesLate(ctx context.Context, t *testing.T, l *rig.Lab, fence wire.Fence
 			"retire": retire, "add": add, "promote": promote, "remove": remove, "move": move,
 			"spec":        c.Spec(ctx, n.Ref.Address, wire.SpecRequest{Act: act, Spec: spec}),
 			"targets":     c.Targets(ctx, n.Ref.Address, wire.TargetsRequest{Act: act, ClusterID: v.Epoch.ClusterID}),
-			"close drain": c.CloseDrain(ctx, n.Ref.Address, act),
+			"close drain": c.CloseDrain(ctx, n.Ref.Address, wire.CloseDrainRequest{Act: act}),
 			"tombstone":   c.Tombstone(ctx, n.Ref.Address, wire.TombstoneRequest{Act: act, Tombstone: wire.Tombstone{ClusterID: v.Epoch.ClusterID, MemberID: m.ID, Node: n.Name, Slot: wire.SlotMember, Phase: wire.TombFinal}}),
 			"start":       c.Start(ctx, n.Ref.Address, wire.StartRequest{Act: act, Slot: wire.SlotMember, MemberID: m.ID, ClusterID: v.Epoch.ClusterID}),
 			"restart":     c.RestartLate(ctx, n.Ref.Address, slot),

@@ -249,6 +249,18 @@ func (l *Lab) Eventually(d time.Duration, what string, ok func() (bool, string))
 // serving, no seed in list, slot or targets, equal hashes, one attic entry.
 func (l *Lab) CheckPivoted(ctx context.Context) {
 	l.t.Helper()
+	l.CheckMembers(ctx)
+	for i, n := range l.Nodes {
+		attic, _ := filepath.Glob(filepath.Join(n.DataDir(), "attic", "*-seed-*[0-9a-f]"))
+		if want := map[bool]int{true: 1}[i == 0]; len(attic) != want {
+			l.t.Errorf("%s: %d seeds in the attic, want %d", n.Name, len(attic), want)
+		}
+	}
+}
+
+// CheckMembers is CheckPivoted wherever seeds were before.
+func (l *Lab) CheckMembers(ctx context.Context) {
+	l.t.Helper()
 	v := l.Look(ctx)
 	if len(v.Members) != len(l.Nodes) {
 		l.t.Fatalf("%d members, want one on each of %d nodes: %+v", len(v.Members), len(l.Nodes), v.Members)
@@ -259,7 +271,7 @@ func (l *Lab) CheckPivoted(ctx context.Context) {
 		}
 	}
 	var endpoints []string
-	for i, n := range l.Nodes {
+	for _, n := range l.Nodes {
 		obs := v.Node(n.Name).Obs
 		if obs == nil {
 			l.t.Fatalf("%s is silent: %v", n.Name, v.Node(n.Name).Err)
@@ -273,9 +285,10 @@ func (l *Lab) CheckPivoted(ctx context.Context) {
 		if p := obs.Proxy; p == nil || len(p.Targets) != len(l.Nodes) {
 			l.t.Errorf("%s: proxy %+v", n.Name, p)
 		}
-		attic, _ := filepath.Glob(filepath.Join(n.DataDir(), "attic", "*-seed-*[0-9a-f]"))
-		if want := map[bool]int{true: 1}[i == 0]; len(attic) != want {
-			l.t.Errorf("%s: %d seeds in the attic, want %d", n.Name, len(attic), want)
+		for _, tomb := range obs.Tombstones {
+			if tomb.Phase == wire.TombIntended {
+				l.t.Errorf("%s: tombstone of %s is still %s", n.Name, tomb.MemberID, tomb.Phase)
+			}
 		}
 		endpoints = append(endpoints, n.Ref.HostPort(2379))
 	}
@@ -283,5 +296,37 @@ func (l *Lab) CheckPivoted(ctx context.Context) {
 	Must(l.t, err)
 	if !equal {
 		l.t.Errorf("hashes differ: %s", words)
+	}
+}
+
+// CheckUnpivoted asserts the end state of an unpivot: the seed on that node is
+// the only member and target, every member's slot is empty, no removal is left
+// half decided.
+func (l *Lab) CheckUnpivoted(ctx context.Context, node string) {
+	l.t.Helper()
+	v := l.Look(ctx)
+	if len(v.Members) != 1 || v.Members[0].Learner {
+		l.t.Fatalf("the seed is to be the only member: %+v", v.Members)
+	}
+	for _, n := range l.Nodes {
+		obs := v.Node(n.Name).Obs
+		if obs == nil {
+			l.t.Fatalf("%s is silent: %v", n.Name, v.Node(n.Name).Err)
+		}
+		seed, member := obs.SlotOf(wire.SlotSeed), obs.SlotOf(wire.SlotMember)
+		if serves := seed.Process.State == wire.ProcServing; serves != (n.Name == node) {
+			l.t.Errorf("%s: its seed slot is %s, %s", n.Name, seed.Class, seed.Process.State)
+		}
+		if member.Class != wire.ClassAbsent || member.Wanted {
+			l.t.Errorf("%s: its member slot is %s, wanted %t", n.Name, member.Class, member.Wanted)
+		}
+		if p := obs.Proxy; p == nil || len(p.Targets) != 1 || p.Targets[0].MemberID != v.Members[0].ID || !p.Targets[0].Admitted {
+			l.t.Errorf("%s: proxy %+v", n.Name, p)
+		}
+		for _, tomb := range obs.Tombstones {
+			if tomb.Phase == wire.TombIntended {
+				l.t.Errorf("%s: tombstone of %s is still %s", n.Name, tomb.MemberID, tomb.Phase)
+			}
+		}
 	}
 }

@@ -6,7 +6,7 @@
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=whole/down:50 seed=running/serving:1 proxy=seed
+cp-1 answers member=whole/down:50 seed=running/serving:1
 cp-2 answers member=part/down,why=torn-log
 cp-3 answers member=older/down:52,why=epoch-1
 member 1 voter on cp-1/seed serves atindex leader
@@ -20,7 +20,7 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=part/down,why=torn-log
 cp-3 answers member=older/down:52,why=epoch-1
 member 1 voter on cp-1/seed serves atindex leader
@@ -33,7 +33,7 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 cp-3 answers member=older/down:52,why=epoch-1
 member 1 voter on cp-1/seed serves atindex leader
@@ -53,12 +53,12 @@ refuse StartMember cp-3: ForeignDirectory: cluster-7f; move it away by hand; not
 
 # L6: a process that nobody knows holds the lock of that place.
 also
-cp-3 answers member=running/up:77
+cp-3 answers member=running/up:77,assigned=0
 ----
 
 next
 ----
-wait RegisterLearner cp-3: UnknownProcess: a process of member 77 runs there, which the list does not name; it ends by itself once it learns of its removal (I1)
+wait RegisterLearner cp-3: UnknownProcess: a process of member 77 runs there, which the list does not name and its agent did not start; its end (I1)
 
 # L6: two processes on one directory, retiring under a process, retiring what the list owns.
 also
@@ -86,9 +86,9 @@ refuse StartMember cp-9: NotInUse: its agent does not answer (I4)
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 proxy=members
-cp-2 answers member=running/serving:101 proxy=members
-cp-3 answers proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member notserving
@@ -99,7 +99,7 @@ next
 refuse StartMember cp-3: LostDirectory: voter 102 has no directory any more; replace the member (I9)
 
 also
-cp-3 answers member=part/down:102,why=torn-log proxy=members
+cp-3 answers member=part/down:102,why=torn-log proxy=routed
 ----
 
 next
@@ -107,7 +107,7 @@ next
 refuse StartMember cp-3: PartDirectory: the directory of voter 102 is part: torn-log; replace the member (I3)
 
 also
-cp-3 answers member=older/down:50 proxy=members
+cp-3 answers member=older/down:50 proxy=routed
 ----
 
 next
@@ -115,7 +115,7 @@ next
 refuse StartMember cp-3: PartDirectory: the directory of voter 102 is older; replace the member (I3)
 
 also
-cp-3 answers member=unknown/unknown,why=input/output-error proxy=members
+cp-3 answers member=unknown/unknown,why=input/output-error proxy=routed
 ----
 
 next

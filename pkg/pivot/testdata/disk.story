@@ -3,7 +3,7 @@
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 disk cp-1 5000 MiB
 cp-2 answers
 disk cp-2 428 MiB
@@ -21,7 +21,7 @@ refuse RegisterLearner cp-3: EnoughDisk: 427.0 MiB free under its data directory
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 disk cp-2 0 MiB
 db 100 MiB
@@ -41,7 +41,7 @@ refuse StartMember cp-2: EnoughDisk: 0.0 KiB free under its data directory; the 
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=whole:102
 disk cp-2 0 MiB
 db 100 MiB

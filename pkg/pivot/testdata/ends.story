@@ -7,7 +7,7 @@
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=absent/down,assigned=101,kept,ended=address-already-in-use
 cp-3 answers
 member 1 voter on cp-1/seed serves atindex leader
@@ -21,7 +21,7 @@ next
 StartMember cp-1/member 100: registered and not yet started
 
 also
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1
 cp-3 answers member=running/serving:102
 member 100 learner on cp-1/member serves atindex
 member 101 learner on cp-2/member unstarted
@@ -45,7 +45,7 @@ settle
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1
 cp-2 answers member=running/serving:101
 cp-3 answers member=running/serving:102
 member 1 voter on cp-1/seed serves atindex leader
@@ -57,7 +57,7 @@ member 102 learner on cp-3/member serves atindex
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 member=running/serving:100 proxy=seed
+cp-1 answers seed=running/serving:1 member=running/serving:100
 cp-2 answers member=absent/down,assigned=77,kept,ended=refused-by-its-gate
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
@@ -66,14 +66,14 @@ member 101 learner on cp-2/member unstarted
 
 next
 ----
-StartMember cp-2/member 101: registered and not yet started
+StopMember cp-2/member 77: the list no longer names it
 
 # Its log was seen and its directory is gone before its name was ever in the
 # list: it ran, so it is added anew.
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 member=running/serving:100 proxy=seed
+cp-1 answers seed=running/serving:1 member=running/serving:100
 cp-2 answers member=absent/down,assigned=101,kept,ended=refused-by-its-gate
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
@@ -89,7 +89,7 @@ state
 want cp-1 cp-2
 grant held
 list unknown
-cp-1 answers seed=whole/down:1,kept,ended=no-space-left proxy=seed
+cp-1 answers seed=whole/down:1,kept,ended=no-space-left
 cp-2 answers
 ----
 
@@ -102,7 +102,7 @@ settle
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 list unknown
 
@@ -110,9 +110,9 @@ list unknown
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 proxy=members
-cp-2 answers member=whole/down:101,kept,ended=certificate-expired proxy=members
-cp-3 answers member=running/serving:102 proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
+cp-2 answers member=whole/down:101,kept,ended=certificate-expired proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member notserving
 member 102 voter on cp-3/member serves atindex

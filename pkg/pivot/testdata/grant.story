@@ -4,7 +4,7 @@
 state
 want cp-1 cp-2 cp-3
 grant free
-cp-1 answers spec=no seed=running/serving:1 proxy=seed
+cp-1 answers spec=no seed=running/serving:1
 cp-2 answers spec=no
 cp-3 answers spec=no
 member 1 voter on cp-1/seed serves atindex leader
@@ -34,7 +34,7 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers spec=no seed=running/serving:1 proxy=seed
+cp-1 answers spec=no seed=running/serving:1
 cp-2 answers spec=no
 cp-3 answers spec=no
 member 1 voter on cp-1/seed serves atindex leader
@@ -47,7 +47,7 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 cp-3 answers
 member 1 voter on cp-1/seed serves atindex leader
@@ -61,9 +61,9 @@ RegisterLearner cp-1/member: 0 of 3 named nodes have a member
 state
 want cp-1 cp-2 cp-3
 grant free
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
@@ -78,8 +78,8 @@ WriteTombstone cp-1/seed 1: its removal is decided; a restart finds that out
 StopMember cp-1/seed 1: 3 of 4 voters serve without it
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 FinishTombstone 1: the list no longer names it
-RouteProxies: the proxy of cp-1 still names the seed or has no member admitted
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 Done: every named node has a voter that serves, no seed is left
 
 # After a power cut one agent of three is back, with a directory to start: no

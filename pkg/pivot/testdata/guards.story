@@ -5,7 +5,7 @@
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=running/up:101
 cp-3 answers
 member 1 voter on cp-1/seed serves atindex leader
@@ -49,9 +49,9 @@ refuse PromoteLearner cp-2: ServesClients: member 101 does not serve clients (I7
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=seed
-cp-2 answers member=running/serving:101 proxy=seed
-cp-3 answers member=running/serving:102 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1
+cp-2 answers member=running/serving:101
+cp-3 answers member=running/serving:102
 member 1 voter on cp-1/seed serves atindex leader
 member 100 voter on cp-1/member serves atindex
 member 101 voter on cp-2/member serves atindex
@@ -72,12 +72,12 @@ proof 1 101 102
 check
 StopMember cp-1/seed 1
 ----
-refuse StopMember cp-1: ProxiesRouted: its proxy is not proven on a managed member; RouteProxies (I1)
+refuse StopMember cp-1: ProxiesRouted: its proxy is not proven on a voter that stays; RouteProxies (I1)
 
 also
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 ----
 
 check
@@ -99,7 +99,7 @@ RemoveMember cp-2/member 101
 ----
 may StopMember cp-1/seed 1
 refuse RemoveMember cp-1: Buried: no tombstone names it yet; WriteTombstone (I8)
-refuse RemoveMember cp-2: Buried: no tombstone names it yet; WriteTombstone (I8)
+refuse RemoveMember cp-2: SpecWants: the spec wants members, and voter 101 is part of that (I4)
 
 also
 tombstone 1 intended

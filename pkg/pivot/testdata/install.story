@@ -26,7 +26,8 @@ TakeGrant: before StartSeed cp-1/seed
 WriteSpec: cp-1 does not store the wanted spec yet
 StartSeed cp-1/seed: the seed has never started
 wait Done cp-1: NotServing: the seed does not serve clients yet; its client port answers
-Done: the seed serves; `bootstrap pivot` makes managed members of it
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
+Done: the seed serves and is the only member; `bootstrap pivot` makes managed members of it
 
 next
 ----
@@ -66,13 +67,13 @@ next
 wait Done cp-1: NotServing: the seed does not serve clients yet; its client port answers
 
 also
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 member 1 voter on cp-1/seed serves atindex leader
 ----
 
 next
 ----
-Done: the seed serves; `bootstrap pivot` makes managed members of it
+wait Done cp-1: NotServing: the seed does not serve clients yet; its client port answers
 
 # Power off, power on: a whole directory just starts. (I9)
 state
@@ -134,7 +135,7 @@ member 2 learner on cp-2/member serves atindex
 
 next
 ----
-refuse Done cp-2: MembersBesideSeed: the spec wants one seed, the list names learner 2 ; run `bootstrap pivot` naming all nodes (I4)
+refuse RemoveMember cp-2: MemberNotNamed: learner 2 on cp-2, which the spec does not name; name the node, or remove the member by ID (I4)
 
 # A silent node's own seed is neither dead nor empty. (I4)
 state

@@ -6,7 +6,7 @@
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member 101 learner on cp-2/member unstarted
@@ -20,7 +20,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member unstarted notserving behind=0
@@ -34,7 +34,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/up:100 seed=running/serving:1 proxy=seed
+cp-1 answers member=running/up:100 seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member notserving behind=0
@@ -42,7 +42,7 @@ member 101 learner on cp-2/member unstarted
 
 # It holds its lock and does not answer its peers yet: the next one waits.
 also
-cp-1 answers member=running/up:100,peerdown seed=running/serving:1 proxy=seed
+cp-1 answers member=running/up:100,peerdown seed=running/serving:1
 ----
 
 next
@@ -50,7 +50,7 @@ next
 wait StartMember cp-1: PeerNotUp: it does not answer on its peer port yet; /version there
 
 also
-cp-1 answers member=running/up:100 seed=running/serving:1 proxy=seed
+cp-1 answers member=running/up:100 seed=running/serving:1
 ----
 
 next
@@ -61,7 +61,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/up:100 seed=running/serving:1 proxy=seed
+cp-1 answers member=running/up:100 seed=running/serving:1
 cp-2 answers member=running/up:101
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member notserving behind=0
@@ -81,7 +81,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/up:100,late-restarted seed=running/serving:1 proxy=seed
+cp-1 answers member=running/up:100,late-restarted seed=running/serving:1
 cp-2 answers member=running/up:101
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member notserving atindex
@@ -110,7 +110,7 @@ settle
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/serving:100,late-restarted seed=running/serving:1 proxy=seed
+cp-1 answers member=running/serving:100,late-restarted seed=running/serving:1
 cp-2 answers member=running/serving:101
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
@@ -125,7 +125,7 @@ PromoteLearner cp-2/member 101: in sync (0 entries behind) and serving
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=part/down:101,why=torn-log
 member 1 voter on cp-1/seed serves atindex leader
 member 101 learner on cp-2/member unstarted notserving behind=5000
@@ -139,7 +139,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers member=part/down:101,why=torn-log
 member 1 voter on cp-1/seed serves atindex leader
 
@@ -151,7 +151,7 @@ apply
 ----
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 
@@ -163,7 +163,7 @@ RegisterLearner cp-1/member: 0 of 2 named nodes have a member
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member 101 learner on cp-2/member notserving behind=5000
@@ -178,7 +178,7 @@ RemoveMember cp-2/member 101: a learner that lost its directory is removed and a
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1,args=max-learners~1 proxy=seed
+cp-1 answers seed=running/serving:1,args=max-learners~1
 cp-2 answers
 cp-3 answers
 member 1 voter on cp-1/seed serves atindex leader
@@ -205,16 +205,16 @@ WriteTombstone cp-1/seed 1: its removal is decided; a restart finds that out
 StopMember cp-1/seed 1: 3 of 4 voters serve without it
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 FinishTombstone 1: the list no longer names it
-ProveHashes: every member, before the seed's directory leaves its place
-RouteProxies: the proxy of cp-1 still names the seed or has no member admitted
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+ProveHashes: every member, before a directory that nobody needs leaves its place
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 Done: every named node has a voter that serves, no seed is left
 
 # A node was added to the spec when only the seed's own learner was there.
 state
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1,args=max-learners~1 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1,args=max-learners~1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex

@@ -4,7 +4,7 @@
 state
 want cp-1
 grant free
-cp-1 answers spec=no seed=running/serving:1 proxy=seed
+cp-1 answers spec=no seed=running/serving:1
 member 1 voter on cp-1/seed serves atindex leader
 ----
 
@@ -23,15 +23,15 @@ WriteTombstone cp-1/seed 1: its removal is decided; a restart finds that out
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 FinishTombstone 1: the list no longer names it
 StopMember cp-1/seed 1: the list no longer names it
-RouteProxies: the proxy of cp-1 still names the seed or has no member admitted
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 Done: every named node has a voter that serves, no seed is left
 
 # Two voters: the guard says the same.
 state
 want cp-1
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
 member 1 voter on cp-1/seed serves atindex
 member 100 voter on cp-1/member serves atindex leader
 tombstone 1 intended

@@ -5,7 +5,7 @@
 state
 want cp-1 cp-2 cp-3
 grant free
-cp-1 answers spec=no seed=running/serving:1 proxy=seed
+cp-1 answers spec=no seed=running/serving:1
 cp-2 answers spec=no
 cp-3 answers spec=no
 member 1 voter on cp-1/seed serves atindex leader
@@ -34,9 +34,9 @@ WriteTombstone cp-1/seed 1: its removal is decided; a restart finds that out
 StopMember cp-1/seed 1: 3 of 4 voters serve without it
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 FinishTombstone 1: the list no longer names it
-ProveHashes: every member, before the seed's directory leaves its place
-RouteProxies: the proxy of cp-1 still names the seed or has no member admitted
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+ProveHashes: every member, before a directory that nobody needs leaves its place
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 Done: every named node has a voter that serves, no seed is left
 
 # The same with the way out looked at closely: all is in sync, the last learner
@@ -44,9 +44,9 @@ Done: every named node has a voter that serves, no seed is left
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
 member 101 voter on cp-2/member serves atindex
@@ -62,9 +62,9 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex leader
 member 100 voter on cp-1/member serves atindex
 member 101 voter on cp-2/member serves atindex
@@ -79,9 +79,9 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
@@ -96,9 +96,9 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
@@ -114,10 +114,10 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
-member 1 voter on cp-1/seed notserving behind=0
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
+member 1 voter on cp-1/seed notserving behind=0 noclients
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex
@@ -132,9 +132,9 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked
+cp-2 answers member=running/serving:101
+cp-3 answers member=running/serving:102
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex
@@ -149,9 +149,9 @@ apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked
+cp-2 answers member=running/serving:101
+cp-3 answers member=running/serving:102
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex
@@ -161,15 +161,15 @@ proof 1 101 102
 # Stopped, removed, buried. Hashes once more, now with the last member.
 next
 ----
-ProveHashes: every member, before the seed's directory leaves its place
+ProveHashes: every member, before a directory that nobody needs leaves its place
 
 apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked
+cp-2 answers member=running/serving:101
+cp-3 answers member=running/serving:102
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex
@@ -178,15 +178,15 @@ proof 100 101 102
 
 next
 ----
-RouteProxies: the proxy of cp-1 still names the seed or has no member admitted
+RouteProxies: the proxy of cp-1 has other targets than the members of the list, or none admitted
 
 apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members
-cp-2 answers member=running/serving:101 proxy=members
-cp-3 answers member=running/serving:102 proxy=members
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex
@@ -195,15 +195,15 @@ proof 100 101 102
 
 next
 ----
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 
 apply
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 proxy=members
-cp-2 answers member=running/serving:101 proxy=members
-cp-3 answers member=running/serving:102 proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex

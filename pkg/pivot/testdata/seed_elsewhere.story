@@ -8,7 +8,7 @@ grant held
 cp-2 answers
 cp-3 answers
 cp-4 answers
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 member 1 voter on cp-1/seed serves atindex leader
 ----
 
@@ -33,8 +33,8 @@ WriteTombstone cp-1/seed 1: its removal is decided; a restart finds that out
 StopMember cp-1/seed 1: 3 of 4 voters serve without it
 RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadership is moved
 FinishTombstone 1: the list no longer names it
-RouteProxies: the proxy of cp-2 still names the seed or has no member admitted
-RetireDirectory cp-1/seed 1: the seed is removed and every member is proved
+RouteProxies: the proxy of cp-2 has other targets than the members of the list, or none admitted
+RetireDirectory cp-1/seed 1: its member is removed and every voter is proved
 Done: every named node has a voter that serves, no seed is left
 
 also

@@ -4,7 +4,7 @@
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 cp-3 silent dial tcp 10.0.0.3:2382: i/o timeout
 member 1 voter on cp-1/seed serves atindex leader
@@ -18,8 +18,8 @@ refuse WriteSpec cp-3: NodeSilent: its agent does not answer: dial tcp 10.0.0.3:
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
 cp-3 silent
 member 1 voter on cp-1/seed serves atindex
 member 100 voter on cp-1/member serves atindex leader
@@ -35,7 +35,7 @@ refuse WriteSpec cp-3: NodeSilent: its agent does not answer; start its agent, o
 
 # cp-2's member died meanwhile: its directory is whole, it starts.
 also
-cp-2 answers member=whole/down:101 proxy=members,seed
+cp-2 answers member=whole/down:101 proxy=routed
 member 101 voter on cp-2/member notserving behind=20
 ----
 

@@ -5,7 +5,7 @@
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member ee learner on https://127.0.0.1:29999 unstarted
@@ -35,7 +35,7 @@ apply
 ----
 want cp-1 cp-2 forget=ee
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 
@@ -69,7 +69,7 @@ refuse RemoveMember: ForeignMember: learner ee https://127.0.0.1:29999 is on no 
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 member 1 voter on cp-1/seed serves atindex leader
 member ee voter on https://127.0.0.1:29999 unstarted
@@ -93,7 +93,7 @@ StartMember cp-2/member 101: its directory is whole, its process is down
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 cp-9 answers member=running/serving:109
 member 1 voter on cp-1/seed serves atindex leader

@@ -5,7 +5,7 @@
 state
 want cp-1 cp-2
 grant held
-cp-1 answers seed=running/serving:1 proxy=seed
+cp-1 answers seed=running/serving:1
 cp-2 answers
 unfit cp-2 127.0.0.12:2380 is held by pid 4711 (etcd)
 member 1 voter on cp-1/seed serves atindex leader
@@ -36,7 +36,7 @@ RegisterLearner cp-1/member: 1 of 2 named nodes have a member
 state
 want cp-1
 grant held
-cp-1 answers member=running/serving:100 proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
 unfit cp-1 certificate server: expired
 member 100 voter on cp-1/member serves atindex leader
 ----

@@ -6,8 +6,8 @@
 state
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=seed
-cp-2 answers member=running/up:101 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1
+cp-2 answers member=running/up:101
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
 member 101 learner on cp-2/member notserving atindex
@@ -30,7 +30,7 @@ wait RegisterLearner: QuorumUnknown: 1 of 2 voters serve, 0 silent; 2 of 2 voter
 # Of three voters one stopped: hashes wait for it, the others are not asked in vain.
 also
 want cp-1 cp-2 cp-3
-cp-3 answers member=running/serving:102 proxy=seed
+cp-3 answers member=running/serving:102
 member 101 voter on cp-2/member notserving atindex
 member 102 voter on cp-3/member serves atindex
 member 1 voter on cp-1/seed serves atindex leader
@@ -44,8 +44,8 @@ wait ProveHashes cp-2: NotServing: voter 101 does not serve clients; its client 
 state
 want cp-1 cp-2
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=seed
-cp-2 answers member=running/serving:101 proxy=seed
+cp-1 answers member=running/serving:100 seed=running/serving:1
+cp-2 answers member=running/serving:101
 member 1 voter on cp-1/seed serves atindex leader
 member 100 learner on cp-1/member serves atindex
 member 101 voter on cp-2/member serves atindex
@@ -60,9 +60,9 @@ refuse ProveHashes: HashesDiffer: revision 5000: seed 1f2e, cp-2 9a70; equal Has
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/up:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/up:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed notserving
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
@@ -75,7 +75,7 @@ wait ProveHashes cp-1: NotServing: the seed does not answer; it serves again, so
 
 # Its directory is gone: that does not pass by itself.
 also
-cp-1 answers member=running/serving:100 proxy=members,seed
+cp-1 answers member=running/serving:100 proxy=routed
 ----
 
 next
@@ -86,9 +86,9 @@ refuse StartSeed cp-1: SeedDirectory: the list names seed 1, its directory is ab
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=members,seed
-cp-2 answers member=running/serving:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=running/serving:1 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed serves atindex leader
 member 100 voter on cp-1/member serves
 member 101 voter on cp-2/member serves
@@ -115,9 +115,9 @@ MoveLeader cp-2/member 101: the seed leads and is about to go
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=members,seed
-cp-2 answers member=running/up:101 proxy=members,seed
-cp-3 answers member=running/serving:102 proxy=members,seed
+cp-1 answers member=running/serving:100 seed=whole/down:1,parked proxy=routed
+cp-2 answers member=running/up:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 1 voter on cp-1/seed notserving
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member notserving
@@ -132,7 +132,7 @@ StartSeed cp-1/seed 1: its directory is whole, its process is down
 
 # Had it held, the removal would go on.
 also
-cp-2 answers member=running/serving:101 proxy=members,seed
+cp-2 answers member=running/serving:101 proxy=routed
 member 101 voter on cp-2/member serves atindex
 ----
 
@@ -146,7 +146,7 @@ RemoveMember cp-1/seed 1: every proxy is on members, hashes are equal, leadershi
 state
 want cp-1
 grant held
-cp-1 answers member=running/serving:100 seed=whole/down:1 proxy=members
+cp-1 answers member=running/serving:100 seed=whole/down:1,assigned=1,kept proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 tombstone 1 final
 ----
@@ -156,20 +156,20 @@ next
 StopMember cp-1/seed 1: the list no longer names it
 
 also
-cp-1 answers member=running/serving:100 seed=older/down:1,parked proxy=members
+cp-1 answers member=running/serving:100 seed=older/down:1,parked proxy=routed
 ----
 
 next
 ----
-ProveHashes: every member, before the seed's directory leaves its place
+ProveHashes: every member, before a directory that nobody needs leaves its place
 
 # Steady state: somebody is restarting.
 state
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 proxy=members
-cp-2 answers member=running/serving:101 proxy=members
-cp-3 answers member=running/up:102 proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/up:102 proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member notserving behind=3
@@ -183,9 +183,9 @@ settle
 ----
 want cp-1 cp-2 cp-3
 grant held
-cp-1 answers member=running/serving:100 proxy=members
-cp-2 answers member=running/serving:101 proxy=members
-cp-3 answers member=running/serving:102 proxy=members
+cp-1 answers member=running/serving:100 proxy=routed
+cp-2 answers member=running/serving:101 proxy=routed
+cp-3 answers member=running/serving:102 proxy=routed
 member 100 voter on cp-1/member serves atindex leader
 member 101 voter on cp-2/member serves atindex
 member 102 voter on cp-3/member serves atindex

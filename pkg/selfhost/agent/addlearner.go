@@ -14,7 +14,7 @@ import (
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/wire"
 )
 
-// addLearner registers a node's member as learner. An unstarted learner with
+// addLearner registers a node's member, or its seed to be, as learner. An unstarted learner with
 // exactly these URLs is adopted (CASES M4); any other use of a URL, a second
 // member of the node, an address that is not the node's, and a node whose agent
 // does not answer there in its name are refused before etcd is asked (M1, M13).
@@ -31,6 +31,11 @@ func (a *Agent) addLearner(_ context.Context, in wire.MemberRequest) (wire.Membe
 		}
 		if err := a.checkOwners(in, v.nodes[i], v.members); err != nil {
 			return err
+		}
+		if in.Slot == wire.SlotSeed {
+			if err := a.checkOneSeed(in, v); err != nil {
+				return err
+			}
 		}
 		added := func() bool { return byURLs(v.members, in.PeerURLs).ID != 0 }
 		if added() {
@@ -53,9 +58,23 @@ func (a *Agent) checkURLs(in wire.MemberRequest, n wire.NodeRef) error {
 		return badRequest{errors.New("a learner has a peer URL")}
 	}
 	for _, raw := range in.PeerURLs {
+		_, peer, _ := a.id.Ports.Of(in.Slot)
 		u, err := url.Parse(raw)
-		if err != nil || u.Scheme != "https" || !hasAddress(n, u.Hostname()) || u.Port() != strconv.Itoa(a.id.Ports.Peer) {
-			return a.refusal("WrongPeerURL", raw, "https://"+n.HostPort(a.id.Ports.Peer)+", the address of "+n.Name, "CASES M1")
+		if err != nil || u.Scheme != "https" || !hasAddress(n, u.Hostname()) || u.Port() != strconv.Itoa(peer) {
+			return a.refusal("WrongPeerURL", raw, "https://"+n.HostPort(peer)+", the address of "+n.Name, "CASES M1")
+		}
+	}
+	return nil
+}
+
+// checkOneSeed refuses a second seed: a list has one at most, wherever it is.
+func (a *Agent) checkOneSeed(in wire.MemberRequest, v *leaderView) error {
+	seedPort := strconv.Itoa(a.id.Ports.SeedPeer)
+	for _, m := range v.members {
+		for _, raw := range m.PeerURLs {
+			if u, err := url.Parse(raw); err == nil && u.Port() == seedPort && !(m.Learner && sameURLs(m.PeerURLs, in.PeerURLs)) {
+				return a.refusal("DuplicateSeed", fmt.Sprintf("member %s %q at %s", m.ID, m.Name, strings.Join(m.PeerURLs, ",")), "no seed in the list yet", "I1")
+			}
 		}
 	}
 	return nil
@@ -64,7 +83,11 @@ func (a *Agent) checkURLs(in wire.MemberRequest, n wire.NodeRef) error {
 // checkOwners refuses a URL, a name or a node that has a member already,
 // unless it is the unstarted learner this very call would make.
 func (a *Agent) checkOwners(in wire.MemberRequest, n wire.NodeRef, ms []wire.Member) error {
-	seedPort := strconv.Itoa(a.id.Ports.SeedPeer)
+	seedPort, name := strconv.Itoa(a.id.Ports.SeedPeer), n.Name
+	if in.Slot == wire.SlotSeed {
+		epoch, _, _ := a.store.view()
+		name = wire.SeedName(n.Name, epoch.Number)
+	}
 	for _, m := range ms {
 		if m.Learner && m.Name == "" && sameURLs(m.PeerURLs, in.PeerURLs) {
 			continue
@@ -77,12 +100,12 @@ func (a *Agent) checkOwners(in wire.MemberRequest, n wire.NodeRef, ms []wire.Mem
 				}
 			}
 			u, err := url.Parse(raw)
-			if err == nil && hasAddress(n, u.Hostname()) && u.Port() != seedPort {
+			if err == nil && in.Slot != wire.SlotSeed && hasAddress(n, u.Hostname()) && u.Port() != seedPort {
 				return a.refusal("DuplicateNode", owner, "no member of node "+n.Name+" yet", "CASES M13")
 			}
 		}
-		if m.Name == n.Name {
-			return a.refusal("DuplicateName", owner, "no member named "+n.Name+" yet", "CASES M13")
+		if m.Name == name {
+			return a.refusal("DuplicateName", owner, "no member named "+name+" yet", "CASES M13")
 		}
 	}
 	return nil

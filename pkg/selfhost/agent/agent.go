@@ -77,7 +77,7 @@ type Agent struct {
 type proxyControl interface {
 	Status(ctx context.Context) (*wire.ProxyStatus, error)
 	Hold(ctx context.Context, r wire.HoldRequest) error
-	CloseDrain(ctx context.Context) error
+	CloseDrain(ctx context.Context, member wire.ID) error
 }
 
 // Run is one life of an agent: it returns nil when ctx ends, and leaves every

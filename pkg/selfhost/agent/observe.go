@@ -63,7 +63,7 @@ func (a *Agent) observe(ctx context.Context) wire.Observation {
 		}
 	})
 	wg.Wait()
-	o.Unfit = a.unfit(&o)
+	o.Unfit, o.SeedUnfit = a.unfit(&o, wire.SlotMember), a.unfit(&o, wire.SlotSeed)
 	return o
 }
 

@@ -208,12 +208,12 @@ func (r *rig) retireSeed(leader, seed wire.ID, epoch wire.Epoch) {
 	r.await(0, "seed down", func(o *wire.Observation) bool {
 		if !closed && time.Since(stopped) > time.Second {
 			closed = true
-			r.must(r.client.CloseDrain(ctx, a1, r.act))
+			r.must(r.client.CloseDrain(ctx, a1, wire.CloseDrainRequest{Act: r.act}))
 		}
 		s := o.SlotOf(wire.SlotSeed)
 		return s.Process.State == wire.ProcDown && s.Parked
 	})
-	r.must(r.client.CloseDrain(ctx, a1, r.act))
+	r.must(r.client.CloseDrain(ctx, a1, wire.CloseDrainRequest{Act: r.act}))
 	act := r.act
 	act.Seen = wire.ListHash(r.observe(0).SlotOf(wire.SlotMember).Etcd.Members)
 	out, err := r.client.Remove(ctx, a1, wire.MemberRequest{Act: act, MemberID: seed})

@@ -61,8 +61,8 @@ func (a *Agent) hold(ctx context.Context, in wire.HoldRequest) (wire.Reply, erro
 }
 
 // closeDrain closes what is still connected to drained targets.
-func (a *Agent) closeDrain(_ context.Context, in wire.Act) (wire.Reply, error) {
-	return ok(), a.act(in, "CloseDrain", "close connections to drained targets", func(ctx context.Context) error {
-		return a.proxy.CloseDrain(ctx)
+func (a *Agent) closeDrain(_ context.Context, in wire.CloseDrainRequest) (wire.Reply, error) {
+	return ok(), a.act(in.Act, "CloseDrain", "close connections to drained targets", func(ctx context.Context) error {
+		return a.proxy.CloseDrain(ctx, in.MemberID)
 	})
 }

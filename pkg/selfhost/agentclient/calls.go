@@ -80,8 +80,8 @@ func (c *Client) Hold(ctx context.Context, addr string, in wire.HoldRequest) err
 	return c.call(ctx, addr, wire.PathHold, ReadDeadline, in, &wire.Reply{})
 }
 
-// CloseDrain makes the node's proxy close the connections of drained targets.
-func (c *Client) CloseDrain(ctx context.Context, addr string, in wire.Act) error {
+// CloseDrain makes the node's proxy close connections of drained targets.
+func (c *Client) CloseDrain(ctx context.Context, addr string, in wire.CloseDrainRequest) error {
 	in.V = wire.V
 	return c.call(ctx, addr, wire.PathCloseDrain, ActDeadline, in, &wire.Reply{})
 }

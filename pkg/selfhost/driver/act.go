@@ -42,9 +42,11 @@ func (d *Driver) do(ctx context.Context, v *View, want wire.Spec, step pivot.Ste
 		return d.start(ctx, v, act, step)
 	case pivot.RestartLateMember:
 		return d.client.RestartLate(ctx, d.addr(v, step.Node), slotRequest(act, step))
+	case pivot.RestartMember:
+		return d.restart(ctx, v, act, step)
 	case pivot.RouteProxies:
 		return d.routeProxies(ctx, v, act, want)
-	case pivot.WriteTombstone, pivot.FinishTombstone:
+	case pivot.WriteTombstone, pivot.FinishTombstone, pivot.WithdrawTombstone:
 		return d.tombstone(ctx, v, act, step)
 	case pivot.StopMember:
 		return d.stop(ctx, v, act, step)
@@ -106,7 +108,7 @@ func (d *Driver) membership(ctx context.Context, v *View, act wire.Act, want wir
 	if leader == nil {
 		return fmt.Errorf("the agent of leader %s does not answer", v.Leader)
 	}
-	req := wire.MemberRequest{Act: act, MemberID: wire.ID(step.ID), Node: step.Node}
+	req := wire.MemberRequest{Act: act, MemberID: wire.ID(step.ID), Node: step.Node, Slot: wire.Slot(step.Slot)}
 	call := d.client.AddLearner
 	switch step.Kind {
 	case pivot.RegisterLearner:
@@ -114,7 +116,8 @@ func (d *Driver) membership(ctx context.Context, v *View, act wire.Act, want wir
 		if nv == nil {
 			return fmt.Errorf("%s was not asked", step.Node)
 		}
-		req.PeerURLs = []string{"https://" + nv.Ref.HostPort(d.ports.Peer)}
+		_, peer, _ := d.ports.Of(req.Slot)
+		req.PeerURLs = []string{"https://" + nv.Ref.HostPort(peer)}
 	case pivot.PromoteLearner:
 		call = d.client.Promote
 	case pivot.RemoveMember:
@@ -143,13 +146,16 @@ func (d *Driver) start(ctx context.Context, v *View, act wire.Act, step pivot.St
 }
 
 // initialCluster is the live list as etcd wants it; a member that never
-// started has no name yet and gets its node's (M3).
+// started has no name yet and gets its node's (M3), a seed its own.
 func (d *Driver) initialCluster(v *View) string {
 	var rows []string
 	for _, m := range v.Members {
 		name := m.Name
 		if name == "" {
-			name, _ = v.place(m, d.ports)
+			var slot wire.Slot
+			if name, slot = v.place(m, d.ports); slot == wire.SlotSeed {
+				name = wire.SeedName(name, v.Epoch.Number)
+			}
 		}
 		for _, u := range m.PeerURLs {
 			rows = append(rows, name+"="+u)
@@ -158,13 +164,10 @@ func (d *Driver) initialCluster(v *View) string {
 	return strings.Join(rows, ",")
 }
 
-// targets are what every proxy should have: the members of the list serve, the
-// seed drains once there are any; a lone seed serves.
-func (d *Driver) targets(v *View, want *wire.Spec) []wire.ProxyTarget {
+// targets are what every proxy should have: the members of the list, those on
+// their way out drained.
+func (d *Driver) targets(v *View, s *pivot.State) []wire.ProxyTarget {
 	var out []wire.ProxyTarget
-	if want == nil {
-		return nil
-	}
 	for _, m := range v.Members {
 		node, slot := v.place(m, d.ports)
 		nv := v.Node(node)
@@ -173,7 +176,7 @@ func (d *Driver) targets(v *View, want *wire.Spec) []wire.ProxyTarget {
 		}
 		client, _, _ := d.ports.Of(slot)
 		t := wire.ProxyTarget{Node: node, Slot: slot, MemberID: m.ID, Address: nv.Ref.HostPort(client), Mode: wire.Serve}
-		if slot == wire.SlotSeed && want.Target == wire.TargetMembers {
+		if s.Drains(pivot.MemberID(m.ID)) {
 			t.Mode = wire.Drain
 		}
 		out = append(out, t)
@@ -182,13 +185,13 @@ func (d *Driver) targets(v *View, want *wire.Spec) []wire.ProxyTarget {
 }
 
 func (d *Driver) routeProxies(ctx context.Context, v *View, act wire.Act, want wire.Spec) error {
-	req := wire.TargetsRequest{Act: act, ClusterID: v.Epoch.ClusterID, Targets: d.targets(v, &want)}
+	req := wire.TargetsRequest{Act: act, ClusterID: v.Epoch.ClusterID, Targets: d.targets(v, &v.State)}
 	if err := d.all(v, func(r wire.NodeRef) error { return d.client.Targets(ctx, r.Address, req) }); err != nil {
 		return err
 	}
 	return d.await(ctx, want, routeWait, "every proxy to report an admitted member", func(v *View) bool {
 		for _, name := range v.State.Want.Nodes {
-			if n := v.State.Node(name); n == nil || n.Proxy.Members != pivot.Yes {
+			if n := v.State.Node(name); n == nil || n.Proxy.Routed != pivot.Yes {
 				return false
 			}
 		}
@@ -203,7 +206,7 @@ func (d *Driver) tombstone(ctx context.Context, v *View, act wire.Act, step pivo
 			continue
 		}
 		for _, o := range nv.Obs.Tombstones {
-			if o.MemberID == t.MemberID {
+			if o.MemberID == t.MemberID && o.Phase != wire.TombWithdrawn {
 				t = o
 			}
 		}
@@ -211,8 +214,11 @@ func (d *Driver) tombstone(ctx context.Context, v *View, act wire.Act, step pivo
 	if step.Node != "" {
 		t.Node, t.Slot, t.Address = step.Node, wire.Slot(step.Slot), d.addr(v, step.Node)
 	}
-	if step.Kind == pivot.FinishTombstone {
+	switch step.Kind {
+	case pivot.FinishTombstone:
 		t.Phase = wire.TombFinal
+	case pivot.WithdrawTombstone:
+		t.Phase, t.Why = wire.TombWithdrawn, step.Why
 	}
 	return d.all(v, func(r wire.NodeRef) error {
 		return d.client.Tombstone(ctx, r.Address, wire.TombstoneRequest{Act: act, Tombstone: t})
@@ -234,13 +240,37 @@ func (d *Driver) stop(ctx context.Context, v *View, act wire.Act, step pivot.Ste
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if act, err = d.act(v, step); err != nil {
+	if err := d.closeDrain(ctx, v, step); err != nil {
 		return err
 	}
-	if err := d.all(v, func(r wire.NodeRef) error { return d.client.CloseDrain(ctx, r.Address, act) }); err != nil {
+	return d.await(ctx, want, stopWait, fmt.Sprintf("%s/%s to end", step.Node, step.Slot), down)
+}
+
+// closeDrain closes what is still connected to a drained member, and nothing of
+// another that drains too: a write under way there would fail for good.
+func (d *Driver) closeDrain(ctx context.Context, v *View, step pivot.Step) error {
+	act, err := d.act(v, step)
+	if err != nil {
+		return err
+	}
+	req := wire.CloseDrainRequest{Act: act, MemberID: wire.ID(step.ID)}
+	if err := d.all(v, func(r wire.NodeRef) error { return d.client.CloseDrain(ctx, r.Address, req) }); err != nil {
 		d.log.Warn("not every proxy closed what drains", "error", err)
 	}
-	return d.await(ctx, want, stopWait, fmt.Sprintf("%s/%s to end", step.Node, step.Slot), down)
+	return nil
+}
+
+// restart ends a member with SIGTERM, so that its clients go elsewhere without an
+// error, and starts it again: one step of its agent, which finishes it alone.
+func (d *Driver) restart(ctx context.Context, v *View, act wire.Act, step pivot.Step) error {
+	done := make(chan error, 1)
+	go func() { done <- d.client.RestartLate(ctx, d.addr(v, step.Node), slotRequest(act, step)) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(drainAfter):
+	}
+	return errors.Join(d.closeDrain(ctx, v, step), <-done)
 }
 
 // await looks until ok or the time is over.

@@ -35,9 +35,10 @@ func (c Client) Hold(ctx context.Context, r wire.HoldRequest) error {
 	return c.call(ctx, http.MethodPost, pathHold, r, &wire.Reply{})
 }
 
-// CloseDrain closes the connections spliced to drained targets; doing it again is harmless.
-func (c Client) CloseDrain(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, pathCloseDrain, struct{}{}, &wire.Reply{})
+// CloseDrain closes the connections spliced to drained targets, of one member, or
+// with 0 of all; doing it again is harmless.
+func (c Client) CloseDrain(ctx context.Context, member wire.ID) error {
+	return c.call(ctx, http.MethodPost, pathCloseDrain, closeDrainBody{MemberID: member}, &wire.Reply{})
 }
 
 func (c Client) call(ctx context.Context, method, path string, body, out any) error {

@@ -88,8 +88,18 @@ func (p *proxy) serveHold(w http.ResponseWriter, r *http.Request) {
 	reply(w, wire.Reply{V: wire.V, OK: true})
 }
 
-func (p *proxy) serveCloseDrain(w http.ResponseWriter, _ *http.Request) {
-	p.table.closeDrain()
+// closeDrainBody is what close-drain is asked with; without a member, all.
+type closeDrainBody struct {
+	MemberID wire.ID `json:"memberID"`
+}
+
+func (p *proxy) serveCloseDrain(w http.ResponseWriter, r *http.Request) {
+	var q closeDrainBody
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&q); err != nil {
+		http.Error(w, "close-drain: body is not readable: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	p.table.closeDrain(q.MemberID)
 	reply(w, wire.Reply{V: wire.V, OK: true})
 }
 

@@ -78,7 +78,13 @@ func TestServeDrainAndCloseDrain(t *testing.T) {
 	if n := r.verdict(seed.addr).Connections; n < 1 {
 		t.Errorf("status counts %d connections on the drained target", n)
 	}
-	if err := r.client.CloseDrain(context.Background()); err != nil {
+	if err := r.client.CloseDrain(context.Background(), 0xdead); err != nil {
+		t.Fatal(err)
+	}
+	if !alive(old) {
+		t.Error("told to close another member's connections, it closed this one's")
+	}
+	if err := r.client.CloseDrain(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if !closed(old) {

@@ -301,12 +301,13 @@ func (tb *table) waited() {
 	tb.held--
 }
 
-// closeDrain closes the connections of drained targets and says how many.
-func (tb *table) closeDrain() int {
+// closeDrain closes the connections of drained targets, of one member or (0) of
+// all, and says how many.
+func (tb *table) closeDrain(member wire.ID) int {
 	tb.mu.Lock()
 	var doomed []*conn
 	for _, t := range tb.targets {
-		if t.Mode == wire.Drain {
+		if t.Mode == wire.Drain && (member == 0 || t.MemberID == member) {
 			doomed = append(doomed, t.take()...)
 		}
 	}

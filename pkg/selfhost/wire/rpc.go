@@ -13,7 +13,7 @@ const (
 	PathHash        = "/v1/hash"               // HashRequest -> HashReply
 	PathTargets     = "/v1/proxy/targets"      // TargetsRequest -> Reply
 	PathHold        = "/v1/proxy/hold"         // HoldRequest -> Reply; agents and drivers may call it
-	PathCloseDrain  = "/v1/proxy/close-drain"  // Act -> Reply
+	PathCloseDrain  = "/v1/proxy/close-drain"  // CloseDrainRequest -> Reply
 	PathTombstone   = "/v1/tombstone"          // TombstoneRequest -> Reply
 	PathSlotStart   = "/v1/slot/start"         // StartRequest -> Reply
 	PathSlotRestart = "/v1/slot/restart-late"  // SlotRequest -> Reply
@@ -169,6 +169,13 @@ type Targets struct {
 	ConfirmedBoot string `json:"confirmedBoot,omitempty"`
 }
 
+// CloseDrainRequest closes the connections spliced to drained targets: of one
+// member, or of every one where none is named.
+type CloseDrainRequest struct {
+	Act
+	MemberID ID `json:"memberID,omitempty"`
+}
+
 // TargetsRequest sets a node's proxy targets.
 type TargetsRequest struct {
 	Act
@@ -266,6 +273,7 @@ type MemberRequest struct {
 	MemberID ID       `json:"memberID,omitempty"` // promote, remove, move-leader's target
 	PeerURLs []string `json:"peerURLs,omitempty"` // add-learner
 	Node     string   `json:"node,omitempty"`     // add-learner: whose member it is
+	Slot     Slot     `json:"slot,omitempty"`     // add-learner: seed where a seed joins (unpivot); empty: member
 	// HoldNodes are the nodes whose proxies hold client bytes around move-leader.
 	HoldNodes []NodeRef `json:"holdNodes,omitempty"`
 }
@@ -417,6 +425,8 @@ type Observation struct {
 	Problems   []string     `json:"problems,omitempty"` // what the agent could not read, in words
 	// Unfit says why a member that started here now would come to nothing.
 	Unfit []string `json:"unfit,omitempty"`
+	// SeedUnfit is the same of a seed that joined here now (unpivot).
+	SeedUnfit []string `json:"seedUnfit,omitempty"`
 }
 
 // SlotOf finds a slot.
