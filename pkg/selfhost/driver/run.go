@@ -113,6 +113,7 @@ type run struct {
 	seen    map[string]bool
 	changed time.Time // when something new was last seen, or a step worked
 	told    string    // the wait last told
+	refused string    // what the first looks refuse, by name
 	fails   int
 	// the failure last told, so that one that lasts is not told at every look
 	failed   string
@@ -179,6 +180,11 @@ func (r *run) step(ctx context.Context, v *View, step pivot.Step) error {
 func (r *run) wait(ctx context.Context, v *View, dec pivot.Decision) error {
 	still := time.Since(r.changed)
 	if !dec.Waits() && (r.res.Steps == 0 || still > patience) {
+		// Two looks in a row must say so: an agent on a busy node may miss one.
+		if t := names2(dec); r.res.Steps == 0 && t != r.refused {
+			r.refused = t
+			return sleep(ctx, waitPause)
+		}
 		return &RefusedError{dec.Refusals}
 	}
 	if still > r.d.cfg.Timeout {
