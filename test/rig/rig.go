@@ -261,6 +261,7 @@ func (l *Lab) CheckPivoted(ctx context.Context) {
 // CheckMembers is CheckPivoted wherever seeds were before.
 func (l *Lab) CheckMembers(ctx context.Context) {
 	l.t.Helper()
+	Must(l.t, l.AwaitAgents(ctx, l.Nodes...)) // one look of a busy machine may miss one
 	v := l.Look(ctx)
 	if len(v.Members) != len(l.Nodes) {
 		l.t.Fatalf("%d members, want one on each of %d nodes: %+v", len(v.Members), len(l.Nodes), v.Members)
