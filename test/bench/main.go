@@ -2,7 +2,7 @@
 // run. Results are JSON lines in bench/results/, one file per subject and run;
 // `bench table` writes docs/benchmarks.md from the newest of each.
 //
-//	go run ./test/bench [pivot|proxy|table]
+//	go run ./test/bench [--sizes-mb 10,100,1000] [pivot|proxy|table]
 package main
 
 import (
@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/version"
 )
@@ -42,6 +44,7 @@ type bench struct {
 	root    string // of the repository
 	bin     string // bootstrap
 	subject string
+	sizes   []int // MB, for pivot
 	out     *os.File
 }
 
@@ -64,7 +67,12 @@ func run(ctx context.Context, args []string) error {
 	if _, err := os.Stat(filepath.Join(root, "go.mod")); err != nil {
 		return fmt.Errorf("run it from the repository's root: %w", err)
 	}
-	if len(args) == 0 {
+	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	sizes := flags.IntSlice("sizes-mb", []int{10, 100, 1000}, "sizes of the database for pivot, in `MB`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if args = flags.Args(); len(args) == 0 {
 		args = []string{"pivot", "proxy", "table"}
 	}
 	for _, a := range args {
@@ -78,14 +86,14 @@ func run(ctx context.Context, args []string) error {
 		if f == nil {
 			return fmt.Errorf("no subject %q; there are pivot, proxy and table", a)
 		}
-		if err := measure(ctx, root, a, f); err != nil {
+		if err := measure(ctx, root, a, *sizes, f); err != nil {
 			return fmt.Errorf("%s: %w", a, err)
 		}
 	}
 	return nil
 }
 
-func measure(ctx context.Context, root, subject string, f func(*bench) error) error {
+func measure(ctx context.Context, root, subject string, sizes []int, f func(*bench) error) error {
 	dir := filepath.Join(root, "bench", "results")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -97,7 +105,7 @@ func measure(ctx context.Context, root, subject string, f func(*bench) error) er
 		return err
 	}
 	defer out.Close()
-	b := &bench{ctx: ctx, root: root, bin: filepath.Join(root, "bin", "bootstrap"), subject: subject, out: out}
+	b := &bench{ctx: ctx, root: root, bin: filepath.Join(root, "bin", "bootstrap"), subject: subject, sizes: sizes, out: out}
 	if err := f(b); err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ import (
 
 const writers = 8
 
-// benchPivot: a seed with 10 MB, 100 MB and 1 GB under 8 writers, pivoted by us
+// benchPivot: a seed with so much data (10 MB, 100 MB, 1 GB) under 8 writers, pivoted by us
 // and by the plain manual order with etcdctl, one after the other.
 func benchPivot(b *bench) error {
-	for _, mb := range []int{10, 100, 1000} {
+	for _, mb := range b.sizes {
 		for range 3 {
 			if err := ourPivot(b, mb); err != nil {
 				return fmt.Errorf("ours at %d MB: %w", mb, err)
