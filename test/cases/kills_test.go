@@ -16,14 +16,20 @@ import (
 	"github.com/etcd-selfhost/etcd-selfhost/test/rig"
 )
 
-// pivotUntil runs `bootstrap pivot` as a process and SIGKILLs it as soon as it
-// printed a step for which kill says so. It returns the steps seen, and whether
-// the run came to its own end.
+// pivotUntil is runUntil of `bootstrap pivot`.
 func pivotUntil(t *testing.T, l *rig.Lab, kill func(step string) bool) (steps []string, ended bool) {
+	t.Helper()
+	return runUntil(t, l, l.PivotArgs(0), kill)
+}
+
+// runUntil runs the binary as a process and SIGKILLs it as soon as it printed a
+// step for which kill says so. It returns the steps seen, and whether the run
+// came to its own end.
+func runUntil(t *testing.T, l *rig.Lab, args []string, kill func(step string) bool) (steps []string, ended bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, l.Binary, l.PivotArgs(0)...)
+	cmd := exec.CommandContext(ctx, l.Binary, args...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
@@ -43,7 +49,7 @@ func pivotUntil(t *testing.T, l *rig.Lab, kill func(step string) bool) (steps []
 		}
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Fatalf("pivot: %v after %v\n%s", err, steps, errs.String())
+		t.Fatalf("%s: %v after %v\n%s", args[0], err, steps, errs.String())
 	}
 	return steps, true
 }

@@ -55,6 +55,46 @@ func TestAddLearnerOwners(t *testing.T) {
 	}
 }
 
+// A seed joins beside its node's member, at the seed's port, and is the only one.
+func TestAddSeedOwners(t *testing.T) {
+	id := testIdentity(t.TempDir())
+	s, err := openStore(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.epoch.Number = 1
+	a := &Agent{id: id, store: s}
+	n := wire.NodeRef{Name: "cp-2", Address: "10.0.0.2"}
+	own := wire.Member{ID: 2, Name: "cp-2", PeerURLs: []string{"https://10.0.0.2:2380"}}
+	url := "https://10.0.0.2:12380"
+	for _, tc := range []struct {
+		name, url string
+		list      []wire.Member
+		want      string
+	}{
+		{"beside its node's member", url, []wire.Member{own}, ""},
+		{"our unstarted learner", url, []wire.Member{own, {ID: 3, Learner: true, PeerURLs: []string{url}}}, ""},
+		{"at a member's port", "https://10.0.0.2:2380", []wire.Member{own}, "WrongPeerURL"},
+		{"another node's address", "https://10.0.0.3:12380", []wire.Member{own}, "WrongPeerURL"},
+		{"a started one", url, []wire.Member{own, {ID: 3, Name: "cp-2-seed-1", Learner: true, PeerURLs: []string{url}}}, "DuplicatePeerURL"},
+		{"its name elsewhere", url, []wire.Member{{ID: 3, Name: "cp-2-seed-1", PeerURLs: []string{"https://10.0.0.9:2380"}}}, "DuplicateName"},
+		{"a seed on another node", url, []wire.Member{own, {ID: 1, Name: "cp-1-seed-1", PeerURLs: []string{"https://10.0.0.1:12380"}}}, "DuplicateSeed"},
+	} {
+		in := wire.MemberRequest{Node: n.Name, Slot: wire.SlotSeed, PeerURLs: []string{tc.url}}
+		err := a.checkURLs(in, n)
+		if err == nil {
+			err = a.checkOwners(in, n, tc.list)
+		}
+		if err == nil {
+			err = a.checkOneSeed(in, &leaderView{members: tc.list})
+		}
+		var r *wire.Refusal
+		if errors.As(err, &r); err == nil && tc.want != "" || r != nil && r.Name != tc.want {
+			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
 func TestNamedRefusalsOfEtcd(t *testing.T) {
 	a := &Agent{id: testIdentity(t.TempDir())}
 	v := &leaderView{members: []wire.Member{{ID: 0x2, Learner: true, PeerURLs: []string{"https://10.0.0.2:2380"}}}}

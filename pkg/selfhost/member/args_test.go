@@ -29,6 +29,8 @@ var goldenArgs = []struct {
 		member.StartInfo{Epoch: 3, State: member.StateNew, Token: "epoch-3-0011223344556677"}},
 	{"member-joins-ipv6", identity("cp-2", "fd00::12"), wire.Spec{Settings: wire.Settings{HeartbeatMillis: 50, ElectionMillis: 500, QuotaBytes: 8 << 30, SnapshotCount: 20000}}, wire.SlotMember,
 		member.StartInfo{InitialCluster: "cp-1-seed-1=https://[fd00::11]:12380,cp-2=https://[fd00::12]:2380"}},
+	{"seed-joins", identity("cp-1", "10.0.0.11"), wire.Spec{}, wire.SlotSeed,
+		member.StartInfo{Epoch: 1, State: member.StateExisting, InitialCluster: "cp-1=https://10.0.0.11:2380,cp-2=https://10.0.0.12:2380,cp-1-seed-1=https://10.0.0.11:12380"}},
 	{"member-restarts", identity("cp-1", "10.0.0.11"), wire.Spec{}, wire.SlotMember, member.StartInfo{}},
 	{"member-3.5", identity("cp-1", "10.0.0.11"), wire.Spec{EtcdBinary: "/opt/etcd"}, wire.SlotMember, member.StartInfo{EtcdVersion: "3.5.16"}},
 	{"member-3.6", identity("cp-1", "10.0.0.11"), wire.Spec{EtcdBinary: "/opt/etcd"}, wire.SlotMember, member.StartInfo{EtcdVersion: "v3.6.16"}},
