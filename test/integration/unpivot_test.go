@@ -110,8 +110,10 @@ func TestUnpivotOfOne(t *testing.T) {
 	if lost, err := w.Lost(ctx, l.Client(0)); err != nil || len(lost) > 0 || ok == 0 {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	if failed > 4 {
-		t.Errorf("%d writes failed, more than one of each writer: %v", failed, errs)
+	// Each writer may lose the write under way ("raft: stopped"), and its next one
+	// to the removed process while that ends.
+	if failed > 8 {
+		t.Errorf("%d writes failed, more than two of each writer: %v", failed, errs)
 	}
 }
 
