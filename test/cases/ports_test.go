@@ -91,7 +91,9 @@ func TestAddressNotOurs(t *testing.T) {
 			t.Errorf("a refused init left %s", dir)
 		}
 	}
-	rig.Must(t, l.Init(rig.Context(t, time.Minute)))
+	ctx := rig.Context(t, time.Minute)
+	rig.Must(t, l.Init(ctx))
+	rig.Must(t, l.AwaitSeed(ctx))
 	b, err := pki.NewBundle(pki.BundleParams{Identity: n.Identity(), Params: pki.Params{PKIDir: n.PKIDir(), Node: wire.NodeRef{Name: "cp-2", Address: other}}})
 	rig.Must(t, err)
 	second := l.Nodes[1]
