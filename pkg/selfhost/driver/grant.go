@@ -18,14 +18,17 @@ import (
 // majorities answered within 2 s. A round is used for 7 s from when it was
 // sent, which is before any answer to it (DESIGN "Who may drive").
 type grant struct {
-	mu      sync.Mutex
-	number  uint64
-	round   uint64 // last sent
-	good    uint64 // last that had the majorities
-	goodAt  time.Time
-	spec    wire.Spec
-	epoch   wire.Epoch
-	voters  []string
+	mu     sync.Mutex
+	number uint64
+	round  uint64 // last sent
+	good   uint64 // last that had the majorities
+	goodAt time.Time
+	spec   wire.Spec
+	epoch  wire.Epoch
+	voters []string
+	// outbid: an agent keeps this number for another holder, or a higher one, and
+	// would refuse every act of ours for ever.
+	outbid  bool
 	refs    []wire.NodeRef
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -88,7 +91,7 @@ func names(refs []wire.NodeRef) []string {
 func (g *grant) valid() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.good > 0 && time.Since(g.goodAt) < RoundValid
+	return g.good > 0 && !g.outbid && time.Since(g.goodAt) < RoundValid
 }
 
 // takeGrant asks every node for a grant one above the highest number any agent
@@ -146,8 +149,20 @@ func (d *Driver) roundOf(ctx context.Context, g *grant) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.good, g.goodAt = round, sent
+	g.good, g.goodAt, g.outbid = round, sent, outbid(why)
 	return nil
+}
+
+// outbid finds an agent whose number is ours and another's, or higher: two
+// drivers that began at once took the same one, and the other gave up. A grant
+// taken anew, above it, is granted there too.
+func outbid(why map[string]error) bool {
+	for _, err := range why {
+		if r := agentclient.AsRefusal(err); r != nil && (r.Name == "EqualNumber" || r.Name == "LowerNumber" || r.Name == "GrantDropped") {
+			return true
+		}
+	}
+	return false
 }
 
 func noMajorities(granted map[string]bool, why map[string]error) error {
