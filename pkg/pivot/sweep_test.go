@@ -27,10 +27,6 @@ func TestSweepWalkTurningThreeNodesOneAccident(t *testing.T) {
 	runWalk(t, coarse(turning(3)), turningRoots(3, 1))
 }
 
-func TestSweepWalkTurningFiveNodes(t *testing.T) {
-	runWalk(t, coarse(turning(5)), turningRoots(5, 0))
-}
-
 func TestSweepWalkFiveNodes(t *testing.T) {
 	runWalk(t, newWalk(5, Next), pivotRoots(5, 0, []Class{Absent, Whole, Part}))
 }
