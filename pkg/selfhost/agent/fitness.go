@@ -3,7 +3,9 @@ package agent
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/datadir"
 	"github.com/etcd-selfhost/etcd-selfhost/pkg/selfhost/pki"
@@ -38,8 +40,14 @@ func (a *Agent) unfit(o *wire.Observation, slot wire.Slot) []string {
 		}
 	}
 	if addr := net.JoinHostPort(a.id.Node.Proxy(), strconv.Itoa(a.id.Ports.Client)); o.Proxy == nil && port.Listened(addr) {
-		if p, err := a.rt.Process(NameProxy); err == nil && p.State == wire.ProcDown {
-			out = append(out, "the proxy's port: "+(&port.Taken{Addr: addr, Holders: port.Holders(addr)}).Error())
+		// A proxy that cannot listen is up for a moment each time it is tried; what
+		// counts is who listens.
+		holders := port.Holders(addr)
+		ours := func(p wire.Process) bool {
+			return p.PID != 0 && slices.ContainsFunc(holders, func(h string) bool { return strings.Contains(h+" ", fmt.Sprintf("pid %d ", p.PID)) })
+		}
+		if p, err := a.rt.Process(NameProxy); err == nil && !ours(p) {
+			out = append(out, "the proxy's port: "+(&port.Taken{Addr: addr, Holders: holders}).Error())
 		}
 	}
 	return out
