@@ -110,10 +110,13 @@ func TestUnpivotOfOne(t *testing.T) {
 	if lost, err := w.Lost(ctx, l.Client(0)); err != nil || len(lost) > 0 || ok == 0 {
 		t.Errorf("lost %v, %v", lost, err)
 	}
-	// Each writer may lose the write under way ("raft: stopped"), and its next one
-	// to the removed process while that ends.
-	if failed > 8 {
-		t.Errorf("%d writes failed, more than two of each writer: %v", failed, errs)
+	// With two voters nobody can be sent on first: until the removed process has
+	// ended, a writer that retries at once meets it again, how often is a matter of
+	// its speed. It is told so each time, by these words and no others.
+	for text := range errs {
+		if !strings.Contains(text, "raft: stopped") && !strings.Contains(text, "EOF") {
+			t.Errorf("a write failed otherwise than by the removed process's end: %s", text)
+		}
 	}
 }
 
