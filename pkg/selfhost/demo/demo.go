@@ -207,7 +207,7 @@ func (s *story) end(made bool, failed error) error {
 		return nil
 	}
 	if s.Keep {
-		s.say("\nKept running, as asked: %s. Look with `%s status --state-dir %s`; end it with `make demo-stop` or by killing the processes that run with that folder.", s.Dir, s.Binary, s.lab.Nodes[0].StateDir())
+		s.say("\nKept running, as asked: %s. Look with `%s status --state-dir %s`; end it by killing the processes that run with that folder, agents first, since they restart what dies.", s.Dir, s.Binary, s.lab.Nodes[0].StateDir())
 		return nil
 	}
 	if s.kube != nil {
